@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Opening a checkpoint reads the headers of its files and checks that each shard of the manifest is
-// the tensor in its file; CheckContents reads whole files once, to compare their checksums with the
-// manifest. Read gathers a box of a
-// tensor from the shards that have parts of it. Every fault that makes a checkpoint unusable is
-// DataLoss, so that the caller sets it aside and tries the one before.
+// the tensor in its file. Read gathers a box of a tensor from the shards that have parts of it.
+// Every fault that makes a checkpoint unusable is DataLoss, so that the caller sets it aside and
+// tries the one before.
 
 #include "worker/checkpoint/checkpoint.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "proto/base/box.h"
 #include "proto/base/status_macros.h"
+#include "worker/checkpoint/checked_file.h"
 #include "worker/checkpoint/job_folder.h"
+#include "worker/checkpoint/verifying_reader.h"
 
 namespace stretto {
 namespace {
@@ -31,21 +33,6 @@ absl::Status Mismatch(const std::string& folder, absl::string_view field, absl::
 absl::Status AsDataLoss(const absl::Status& status) {
   if (!absl::IsInvalidArgument(status) && !absl::IsNotFound(status)) return status;
   return absl::DataLossError(status.message());
-}
-
-absl::Status CheckFile(const std::string& folder, const FileRecord& expected,
-                       const ReadProgress& progress) {
-  const std::string path = absl::StrCat(folder, "/", expected.name);
-  const absl::StatusOr<FileRecord> found = ChecksumFile(path, progress);
-  if (!found.ok()) return AsDataLoss(found.status());
-  auto differ = [&](absl::string_view what, const auto& is, const auto& should) {
-    return absl::DataLossError(
-        absl::StrCat(path, ": ", what, ": found ", is, ", expected ", should));
-  };
-  if (found->size != expected.size) return differ("size", found->size, expected.size);
-  if (found->crc32c != expected.crc32c) return differ("crc32c", found->crc32c, expected.crc32c);
-  if (found->sha256 != expected.sha256) return differ("sha256", found->sha256, expected.sha256);
-  return absl::OkStatus();
 }
 
 }  // namespace
@@ -80,9 +67,10 @@ absl::StatusOr<Checkpoint> Checkpoint::OpenManifest(const std::string& folder) {
 }
 
 absl::StatusOr<Checkpoint> Checkpoint::Open(const std::string& folder) {
-  ASSIGN_OR_RETURN(Checkpoint checkpoint, OpenManifest(folder));
-  RETURN_IF_ERROR(checkpoint.CheckContents(0, 1));
-  RETURN_IF_ERROR(checkpoint.OpenFiles());
+  ASSIGN_OR_RETURN(Checkpoint checkpoint, OpenHeaders(folder));
+  RETURN_IF_ERROR(checkpoint.CheckAttachments(0, 1));
+  ASSIGN_OR_RETURN(VerifyingReader files, VerifyingReader::Open(checkpoint, 0, 1));
+  RETURN_IF_ERROR(files.Finish());
   return checkpoint;
 }
 
@@ -93,16 +81,12 @@ absl::StatusOr<Checkpoint> Checkpoint::OpenHeaders(const std::string& folder) {
   return checkpoint;
 }
 
-std::vector<FileRecord> Checkpoint::Files() const {
-  std::vector<FileRecord> files = manifest_.files;
-  files.insert(files.end(), manifest_.attachments.begin(), manifest_.attachments.end());
-  return files;
-}
-
-absl::Status Checkpoint::CheckContents(int share, int shares, const ReadProgress& progress) const {
-  const std::vector<FileRecord> files = Files();
-  for (size_t i = share; i < files.size(); i += shares) {
-    RETURN_IF_ERROR(CheckFile(folder_, files[i], progress));
+absl::Status Checkpoint::CheckAttachments(int share, int shares) const {
+  const std::vector<FileRecord>& files = manifest_.attachments;
+  for (size_t i = static_cast<size_t>(share); i < files.size(); i += static_cast<size_t>(shares)) {
+    absl::StatusOr<CheckedFile> file = CheckedFile::Open(absl::StrCat(folder_, "/", files[i].name));
+    if (!file.ok()) return AsDataLoss(file.status());
+    RETURN_IF_ERROR(file->FinishAs(files[i]));
   }
   return absl::OkStatus();
 }
@@ -145,6 +129,21 @@ const TensorRecord* Checkpoint::Find(absl::string_view name) const {
 
 absl::Status Checkpoint::Read(absl::string_view name, absl::string_view dtype,
                               const Extents& starts, const Extents& extents, void* out) const {
+  return ReadBy(name, dtype, starts, extents, out,
+                [this](const ShardRecord& shard, int64_t begin, int64_t count, void* to) {
+                  return ReadShard(shard, begin, count, to);
+                });
+}
+
+absl::Status Checkpoint::ReadShard(const ShardRecord& shard, int64_t begin, int64_t count,
+                                   void* out) const {
+  const SafetensorsReader& file = files_.at(shard.file);
+  return file.Read(*file.Find(shard.key), begin, count, out);
+}
+
+absl::Status Checkpoint::ReadBy(absl::string_view name, absl::string_view dtype,
+                                const Extents& starts, const Extents& extents, void* out,
+                                ReadBytes read) const {
   const TensorRecord* tensor = Find(name);
   if (tensor == nullptr) {
     return absl::NotFoundError(absl::StrCat(folder_, ": tensor ", name, ": found none"));
@@ -164,14 +163,17 @@ absl::Status Checkpoint::Read(absl::string_view name, absl::string_view dtype,
   const int64_t item = DtypeBits(dtype) / 8;
   if (item == 0) return Mismatch(folder_, what, dtype, "a dtype of whole bytes");
   const Box wanted{starts, extents};
-  for (const ShardRecord& shard : tensor->shards) {
-    const Box box{shard.starts, shard.extents};
+  // In the order in which the files have them, which costs least.
+  std::vector<const ShardRecord*> shards;
+  for (const ShardRecord& shard : tensor->shards) shards.push_back(&shard);
+  std::sort(shards.begin(), shards.end(),
+            [](const ShardRecord* a, const ShardRecord* b) { return a->offset < b->offset; });
+  for (const ShardRecord* shard : shards) {
+    const Box box{shard->starts, shard->extents};
     Box common;
     if (!Intersect(wanted, box, &common)) continue;
-    const SafetensorsReader& file = files_.at(shard.file);
-    const StoredTensor& stored = *file.Find(shard.key);
     RETURN_IF_ERROR(ForEachRun(box, wanted, common, [&](int64_t from, int64_t to, int64_t count) {
-      return file.Read(stored, from * item, count * item, static_cast<char*>(out) + to * item);
+      return read(*shard, from * item, count * item, static_cast<char*>(out) + to * item);
     }));
   }
   return absl::OkStatus();

@@ -10,11 +10,12 @@
 //   ROOT/JOB/step-00000020.of-0123abcd-1/   of an earlier run of that name; kept for a human
 //
 // Writing: every rank calls WriteShard and sends its ShardInfo to rank 0, which calls Commit (or
-// Abandon, if any rank failed). Reading: rank 0 calls FindNewestValid, whose check may let every
-// rank verify a share of the files, and sends the folder to the others; all of them Open its
-// headers. The newest checkpoint of a run is that of the greatest (epoch, step): a later attempt
-// supersedes an earlier one, even if it resumed from an earlier step. Checkpoints of other runs of
-// that name (lineage.h) are neither counted nor removed.
+// Abandon, if any rank failed). Reading: rank 0 calls FindNewestValid, whose check lets every rank
+// look at the headers, and sends the folder to the others; then each of them loads what it needs
+// and verifies a share of the files on the way (verifying_reader.h). The newest checkpoint of a run
+// is that of the greatest (epoch, step): a later attempt supersedes an earlier one, even if it
+// resumed from an earlier step. Checkpoints of other runs of that name (lineage.h) are neither
+// counted nor removed.
 
 #include <cstdint>
 #include <functional>
@@ -22,6 +23,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "proto/base/ids.h"
@@ -129,10 +131,9 @@ class Checkpoint {
   // Verifies all of that but checksums, and so does not read the tensors. Errors: as Open.
   static absl::StatusOr<Checkpoint> OpenHeaders(const std::string& folder);
 
-  // Verifies the checksums of every `shares`-th file, beginning with file `share`, reading each
-  // once. Calls `progress`, if given, with the bytes read after every block. Errors: DataLoss,
-  // those of reading.
-  absl::Status CheckContents(int share, int shares, const ReadProgress& progress = {}) const;
+  // Verifies the checksums of every `shares`-th attachment, beginning with number `share`. Errors:
+  // DataLoss, those of reading.
+  absl::Status CheckAttachments(int share, int shares) const;
 
   const std::string& folder() const { return folder_; }
   const Manifest& manifest() const { return manifest_; }
@@ -145,6 +146,15 @@ class Checkpoint {
   absl::Status Read(absl::string_view name, absl::string_view dtype,
                     const std::vector<int64_t>& starts, const std::vector<int64_t>& extents,
                     void* out) const;
+  // The same, where `read` copies the bytes that are needed of each shard: `count` bytes, starting
+  // at byte `begin` of the shard.
+  using ReadBytes = absl::FunctionRef<absl::Status(const ShardRecord& shard, int64_t begin,
+                                                   int64_t count, void* out)>;
+  absl::Status ReadBy(absl::string_view name, absl::string_view dtype,
+                      const std::vector<int64_t>& starts, const std::vector<int64_t>& extents,
+                      void* out, ReadBytes read) const;
+  // Reads them from the shard's file.
+  absl::Status ReadShard(const ShardRecord& shard, int64_t begin, int64_t count, void* out) const;
 
  private:
   Checkpoint(std::string folder, Manifest manifest)
@@ -152,7 +162,6 @@ class Checkpoint {
 
   static absl::StatusOr<Checkpoint> OpenManifest(const std::string& folder);
   absl::Status OpenFiles();
-  std::vector<FileRecord> Files() const;  // and attachments
   absl::Status CheckShard(const TensorRecord& tensor, const ShardRecord& shard) const;
 
   std::string folder_;

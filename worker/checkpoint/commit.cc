@@ -20,6 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "proto/base/status_macros.h"
+#include "worker/checkpoint/checked_file.h"
 #include "worker/checkpoint/checkpoint.h"
 #include "worker/checkpoint/job_folder.h"
 

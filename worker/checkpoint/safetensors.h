@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "proto/base/files.h"
+#include "worker/checkpoint/checksums.h"
 
 namespace stretto {
 
@@ -87,16 +88,6 @@ struct SourceTensor {
   TensorData data;
 };
 
-// The size and checksums that a file must have when it is read again.
-struct FileRecord {
-  std::string name;  // without the folder
-  int64_t size = 0;
-  uint32_t crc32c = 0;
-  std::string sha256;  // 64 hexadecimal digits
-
-  bool operator==(const FileRecord&) const = default;
-};
-
 struct WrittenSafetensors {
   FileRecord file;
   std::vector<StoredTensor> tensors;  // by offset
@@ -108,12 +99,5 @@ struct WrittenSafetensors {
 absl::StatusOr<WrittenSafetensors> WriteSafetensors(
     const std::string& path, const std::vector<SourceTensor>& tensors,
     const std::map<std::string, std::string>& metadata);
-
-// Called with the number of bytes that were just read.
-using ReadProgress = std::function<void(int64_t bytes)>;
-
-// Returns the present size and checksums of a file, which it reads once. Errors: those of
-// ErrnoStatus.
-absl::StatusOr<FileRecord> ChecksumFile(const std::string& path, const ReadProgress& progress = {});
 
 }  // namespace stretto

@@ -4,60 +4,21 @@
 // computes both checksums on the way, while a block is in cache.
 
 #include <fcntl.h>
-#include <openssl/evp.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
-#include <memory>
 #include <set>
 #include <utility>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "proto/base/check.h"
 #include "proto/base/status_macros.h"
 #include "worker/checkpoint/safetensors.h"
 #include "worker/checkpoint/strict_json.h"
 
 namespace stretto {
 namespace {
-
-// Small enough that a block is still in cache for the second checksum and for the copy to the
-// kernel.
-constexpr size_t kBlockBytes = size_t{256} << 10;
-
-// Computes both checksums of a stream of bytes.
-class Checksums {
- public:
-  Checksums() : sha256_(EVP_MD_CTX_new(), &EVP_MD_CTX_free) {
-    STRETTO_CHECK(sha256_ != nullptr &&
-                  EVP_DigestInit_ex(sha256_.get(), EVP_sha256(), nullptr) == 1);
-  }
-
-  void Add(absl::string_view block) {
-    size_ += static_cast<int64_t>(block.size());
-    crc32c_ = Crc32c(block, crc32c_);
-    STRETTO_CHECK(EVP_DigestUpdate(sha256_.get(), block.data(), block.size()) == 1);
-  }
-
-  FileRecord Finish(const std::string& path) {
-    std::string digest(EVP_MAX_MD_SIZE, '\0');
-    unsigned int length = 0;
-    STRETTO_CHECK(EVP_DigestFinal_ex(sha256_.get(), reinterpret_cast<unsigned char*>(digest.data()),
-                                     &length) == 1);
-    digest.resize(length);
-    return {std::filesystem::path(path).filename().string(), size_, crc32c_,
-            absl::BytesToHexString(digest)};
-  }
-
- private:
-  int64_t size_ = 0;
-  uint32_t crc32c_ = 0;
-  std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> sha256_;
-};
 
 struct Placed {
   const SourceTensor* view;
@@ -118,7 +79,7 @@ std::string Header(const std::map<std::string, std::string>& metadata,
 absl::Status WriteBlocks(int fd, absl::string_view content, const std::string& path,
                          Checksums* checksums) {
   while (!content.empty()) {
-    const absl::string_view block = content.substr(0, kBlockBytes);
+    const absl::string_view block = content.substr(0, kChecksumBlockBytes);
     checksums->Add(block);
     RETURN_IF_ERROR(WriteAll(fd, block, path));
     content.remove_prefix(block.size());
@@ -156,21 +117,6 @@ absl::StatusOr<WrittenSafetensors> WriteSafetensors(
   WrittenSafetensors written{checksums.Finish(path), {}};
   for (Placed& tensor : placed) written.tensors.push_back(std::move(tensor.stored));
   return written;
-}
-
-absl::StatusOr<FileRecord> ChecksumFile(const std::string& path, const ReadProgress& progress) {
-  FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file.valid()) return ErrnoStatus(errno, absl::StrCat("open ", path));
-  Checksums checksums;
-  std::string block(kBlockBytes, '\0');
-  while (true) {
-    const ssize_t n = ::read(file.get(), block.data(), block.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return ErrnoStatus(errno, absl::StrCat("read ", path));
-    if (n == 0) return checksums.Finish(path);
-    checksums.Add(absl::string_view(block.data(), n));
-    if (progress) progress(n);
-  }
 }
 
 }  // namespace stretto

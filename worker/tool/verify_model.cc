@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "proto/base/status_macros.h"
+#include "worker/checkpoint/checked_file.h"
 #include "worker/checkpoint/job_folder.h"
 #include "worker/checkpoint/safetensors.h"
 #include "worker/engine/model/parameters.h"

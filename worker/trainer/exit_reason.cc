@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/trainer/exit_reason.h"
 
+#include <google/protobuf/util/time_util.h>
+
 #include <utility>
 
 #include "absl/strings/cord.h"
+#include "proto/base/clock.h"
+#include "proto/base/status_macros.h"
+#include "worker/report/flight_record.h"
 
 namespace stretto::trainer {
 namespace {
@@ -71,6 +76,29 @@ ExitReason ReasonOfStep(const absl::Status& status) {
     default:  // any other code of absl
       return ExitReason::kDeviceFailed;
   }
+}
+
+absl::StatusOr<v1alpha1::RankExit> ExitOf(const TrainResult& result, const std::string& run_folder,
+                                          const std::string& stop_reason) {
+  ASSIGN_OR_RETURN(const FlightState flight, ReadFlightRecord(run_folder + "/flight.bin"));
+  const bool stopped = result.reason == ExitReason::kCancelled;
+  const bool clean = result.status.ok() && (stopped || Succeeds(result.reason));
+  v1alpha1::RankExit exit;
+  exit.set_exit_code(clean ? 0 : 1);
+  exit.set_reason(NameOf(result.reason));
+  exit.set_message(!result.status.ok() ? std::string(result.status.message())
+                   : stopped           ? stop_reason
+                                       : result.message);
+  exit.set_step(result.state.step);
+  exit.set_phase(NameOf(flight.phase));
+  *exit.mutable_time() = google::protobuf::util::TimeUtil::NanosecondsToTimestamp(
+      absl::ToUnixNanos(Clock::Real().Now()));
+  if (!clean && flight.last_operation >= 0) {
+    const absl::StatusOr<std::string> line =
+        OperationLine(run_folder + "/program.txt", flight.last_operation);
+    if (line.ok()) exit.set_last_operation(*line);
+  }
+  return exit;
 }
 
 }  // namespace stretto::trainer

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The reason for which a rank ended, from the status that it ended with.
+// The reason for which a rank ended, from the status that it ended with, and its last report.
+
+#include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "proto/base/exit_reason.h"
+#include "stretto/v1alpha1/worker.pb.h"
+#include "worker/trainer/train_loop.h"
 
 namespace stretto::trainer {
 
@@ -29,5 +34,12 @@ ExitReason ReasonOfCheckpoint(const absl::Status& status);
 // The reason of an error of the executor: kCancelled (Aborted), kPeerLost (Unavailable,
 // DeadlineExceeded), kDeviceFailed (all others).
 ExitReason ReasonOfStep(const absl::Status& status);
+
+// Returns the report of a rank that ended with `result`: exit code 0 if it completed, or stopped
+// and saved what it was asked to. A failure has the last operation of the flight record in
+// `run_folder`. `stop_reason` is that of the request to stop, if there was one. Errors: those of
+// ReadFlightRecord.
+absl::StatusOr<v1alpha1::RankExit> ExitOf(const TrainResult& result, const std::string& run_folder,
+                                          const std::string& stop_reason);
 
 }  // namespace stretto::trainer

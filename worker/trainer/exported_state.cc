@@ -26,7 +26,7 @@ class ExportedState final : public SavedState {
   const std::string& name() const override { return folder_; }
   const TrainingState& state() const override { return state_; }
 
-  absl::Status Read(const Parameter& parameter, Slot slot, float* values) const override {
+  absl::Status Read(const Parameter& parameter, Slot slot, float* values) override {
     // The exported weights are in f32, so they are the masters.
     if (slot == Slot::kMaster) {
       return weights_->Read(parameter.name, parameter.starts, parameter.extents, values);

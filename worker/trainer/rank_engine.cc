@@ -87,19 +87,46 @@ absl::StatusOr<absl::Span<const float>> RankEngine::Held(size_t parameter, Slot 
 }
 
 absl::Status RankEngine::SetState(Fill fill) {
+  return SetState(fill, [](const Parameter&, Slot) { return std::string(); });
+}
+
+absl::Status RankEngine::SetState(Fill fill, const PlaceOf& place_of) {
+  struct Placed {
+    std::string place;
+    Parameter box;
+    int64_t first;  // its first element in the rank's part of the tensor
+  };
+  struct Tensor {
+    std::vector<Placed> boxes;
+    size_t parameter;
+    Slot slot;
+  };
+  const auto by_place = [](const Placed& a, const Placed& b) { return a.place < b.place; };
+  std::vector<Tensor> tensors;
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const std::vector<Parameter> boxes = BoxesOf(parameters_[i], plan_.buffers.updated[i]);
     for (Slot slot : kSlots) {
       if (boxes.empty()) continue;
-      RETURN_IF_ERROR(executor_->Write(State(slot, i), [&](TensorView state) -> absl::Status {
-        float* values = state.as<float>();
-        for (const Parameter& box : boxes) {
-          RETURN_IF_ERROR(fill(box, slot, values));
-          values += box.count();
-        }
-        return absl::OkStatus();
-      }));
+      Tensor& tensor = tensors.emplace_back(Tensor{{}, i, slot});
+      int64_t first = 0;
+      for (const Parameter& box : boxes) {
+        tensor.boxes.push_back({place_of(box, slot), box, first});
+        first += box.count();
+      }
+      std::stable_sort(tensor.boxes.begin(), tensor.boxes.end(), by_place);
     }
+  }
+  std::stable_sort(tensors.begin(), tensors.end(), [&](const Tensor& a, const Tensor& b) {
+    return by_place(a.boxes.front(), b.boxes.front());
+  });
+  for (const Tensor& tensor : tensors) {
+    const auto fill_boxes = [&](TensorView state) -> absl::Status {
+      for (const Placed& placed : tensor.boxes) {
+        RETURN_IF_ERROR(fill(placed.box, tensor.slot, state.as<float>() + placed.first));
+      }
+      return absl::OkStatus();
+    };
+    RETURN_IF_ERROR(executor_->Write(State(tensor.slot, tensor.parameter), fill_boxes));
   }
   return RoundWeights();
 }

@@ -59,6 +59,9 @@ class RankEngine {
   // those of `fill` and of the device.
   using Fill = absl::FunctionRef<absl::Status(const Parameter& box, Slot slot, float* values)>;
   absl::Status SetState(Fill fill);
+  // The same, box by box in the order of their places; boxes of one tensor stay together.
+  using PlaceOf = std::function<std::string(const Parameter& box, Slot slot)>;
+  absl::Status SetState(Fill fill, const PlaceOf& place_of);
   // Sets random weights from the seed, and moments to zero.
   absl::Status Initialise(uint64_t seed);
   // Copies the weights and moments of another engine of this rank.

@@ -51,11 +51,6 @@ absl::Duration FromProto(const google::protobuf::Duration& duration) {
   return absl::Seconds(duration.seconds()) + absl::Nanoseconds(duration.nanos());
 }
 
-google::protobuf::Timestamp Now() {
-  return google::protobuf::util::TimeUtil::NanosecondsToTimestamp(
-      absl::ToUnixNanos(Clock::Real().Now()));
-}
-
 // Everything that a rank owns while it runs, created in order.
 class RankProcess {
  public:
@@ -102,7 +97,9 @@ class RankProcess {
     flight_.SetPhase(FlightPhase::kPrepare, Clock::Real().Monotonic());
     const AnnouncedWork work(flight_, kPart);
     ASSIGN_OR_RETURN(device_, RankDevice::Open(config_));
-    RETURN_IF_ERROR(OpenData());
+    absl::StatusOr<TrainingData> data = TrainingData::Open(config_.data);
+    if (!data.ok()) return OfData(data.status());
+    data_.emplace(*std::move(data));
     std::unique_ptr<ModelSource> weights;
     if (!config_.initial_weights.empty()) {
       ASSIGN_OR_RETURN(weights, OpenInitialWeights(config_));
@@ -123,16 +120,48 @@ class RankProcess {
                                       absl::StrCat(config_.job_uid, " ", config_.epoch),
                                       device_->control()));
     }
-    ASSIGN_OR_RETURN(const std::unique_ptr<SavedState> saved,
-                     FindSavedState(config_, device_->control(), [this] {
-                       flight_.SetPhase(FlightPhase::kPrepare, Clock::Real().Monotonic());
-                     }));
+    return BuildAndLoad(weights.get(), state);
+  }
+
+  // Chooses the saved state, builds the engine for it and loads it, and all of that again for the
+  // state before where it turns out to be damaged.
+  absl::Status BuildAndLoad(const ModelSource* weights, TrainState* state) {
+    const JobConfig given = config_;
+    const auto alive = [this] {
+      flight_.SetPhase(FlightPhase::kPrepare, Clock::Real().Monotonic());
+    };
+    DamagedStates damaged;
+    while (true) {
+      Announce(flight_, kFilesOfAModel);
+      ASSIGN_OR_RETURN(const std::unique_ptr<SavedState> saved,
+                       FindSavedState(config_, device_->control(), alive, damaged));
+      RETURN_IF_ERROR(Build(weights, saved.get()));
+      Announce(flight_, kFilesOfAModel);
+      absl::Status mine;
+      RETURN_IF_ERROR(WorkTogether(device_->control(), [&] {
+        mine = Load(saved.get(), weights, state);
+        return absl::OkStatus();
+      }));
+      ASSIGN_OR_RETURN(const bool loaded,
+                       AllLoaded(saved.get(), mine, device_->control(), &damaged));
+      if (loaded) return absl::OkStatus();
+      evaluation_.reset();
+      trace_.reset();
+      engine_.reset();
+      config_ = given;
+      // Memory that peers still map from the last engine is not free yet.
+      RETURN_IF_ERROR(device_->control().Run(Collective::Barrier()));
+    }
+  }
+
+  // Makes all that depends on the choice of the saved state, and the engine.
+  absl::Status Build(const ModelSource* weights, const SavedState* saved) {
     Announce(flight_, kPart);
-    if (config_.auto_merge_wgrads) RETURN_IF_ERROR(MergeWgrads(saved.get()));
+    if (config_.auto_merge_wgrads) RETURN_IF_ERROR(MergeWgrads(saved));
     Announce(flight_, kMeasuring);
     if (config_.auto_warm_up) RETURN_IF_ERROR(ChooseWarmUps());
     // Rank 0 alone commits checkpoints.
-    if (config_.rank == 0) RETURN_IF_ERROR(OfData(ReadAttachments(weights.get(), saved.get())));
+    if (config_.rank == 0) RETURN_IF_ERROR(OfData(ReadAttachments(weights, saved)));
     if (config_.profile_steps > 0) {
       RETURN_IF_ERROR(Profile());
       // Memory that peers still map from the last engine is not free yet.
@@ -155,9 +184,7 @@ class RankProcess {
     RETURN_IF_ERROR(
         WriteFileAtomic(config_.run_folder + "/program.txt", Print(engine_->program())));
     trace_ = std::make_unique<TraceRecorder>(config_.run_folder, engine_->program());
-    Announce(flight_, kFilesOfAModel);
-    return WorkTogether(device_->control(),
-                        [&] { return Load(saved.get(), weights.get(), state); });
+    return absl::OkStatus();
   }
 
   // Proves that the programs of all ranks fit together. Called by all of them.
@@ -168,7 +195,7 @@ class RankProcess {
                          device_->control());
   }
 
-  absl::Status Load(const SavedState* saved, const ModelSource* weights, TrainState* state) {
+  absl::Status Load(SavedState* saved, const ModelSource* weights, TrainState* state) {
     if (saved != nullptr) {
       ASSIGN_OR_RETURN(*state, Resume(config_, data_->tokenizer_hash(), *saved, *engine_));
       return absl::OkStatus();
@@ -179,7 +206,8 @@ class RankProcess {
   void ReportPrepared(const TrainState& state) {
     v1alpha1::RankReport report;
     v1alpha1::RankPrepared* prepared = report.mutable_prepared();
-    *prepared->mutable_time() = Now();
+    *prepared->mutable_time() = google::protobuf::util::TimeUtil::NanosecondsToTimestamp(
+        absl::ToUnixNanos(Clock::Real().Now()));
     if (config_.auto_merge_wgrads) {
       prepared->set_merged_wgrads(config_.engine.schedule.merge_wgrads);
     }
@@ -194,13 +222,6 @@ class RankProcess {
     prepared->set_resumed_inexactly(!state.exact);
     prepared->set_peak_flops(device_->peak_flops().value_or(0));
     reporter_.Send(std::move(report));
-  }
-
-  absl::Status OpenData() {
-    absl::StatusOr<TrainingData> data = TrainingData::Open(config_.data);
-    if (!data.ok()) return OfData(data.status());
-    data_.emplace(*std::move(data));
-    return absl::OkStatus();
   }
 
   absl::Status PrepareEvaluation() {
@@ -308,19 +329,6 @@ class RankProcess {
   std::unique_ptr<TraceRecorder> trace_;
 };
 
-v1alpha1::RankExit ExitOf(const TrainResult& result, const FlightState& flight) {
-  const bool clean =
-      (Succeeds(result.reason) || result.reason == ExitReason::kCancelled) && result.status.ok();
-  v1alpha1::RankExit exit;
-  exit.set_exit_code(clean ? 0 : 1);
-  exit.set_reason(NameOf(result.reason));
-  exit.set_message(result.status.ok() ? result.message : std::string(result.status.message()));
-  exit.set_step(result.state.step);
-  exit.set_phase(NameOf(flight.phase));
-  *exit.mutable_time() = Now();
-  return exit;
-}
-
 absl::StatusOr<v1alpha1::RankExit> AttachAndRun(const RankProcessOptions& options,
                                                 SignalThread& signals,
                                                 std::unique_ptr<DaemonLink>& link,
@@ -357,18 +365,8 @@ absl::StatusOr<v1alpha1::RankExit> AttachAndRun(const RankProcessOptions& option
   } else {
     result = {{}, ExitReason::kSpecRefused, config.status()};
   }
-  ASSIGN_OR_RETURN(const FlightState state, ReadFlightRecord(task.run_folder() + "/flight.bin"));
-  v1alpha1::RankExit exit = ExitOf(result, state);
   // An infinite lease: the request itself is asked for, not the loss of the daemon.
-  if (result.reason == ExitReason::kCancelled && result.status.ok()) {
-    exit.set_message(link->stop_request(absl::InfiniteDuration()).reason);
-  }
-  if (exit.exit_code() != 0 && state.last_operation >= 0) {
-    absl::StatusOr<std::string> line =
-        OperationLine(task.run_folder() + "/program.txt", state.last_operation);
-    if (line.ok()) exit.set_last_operation(*line);
-  }
-  return exit;
+  return ExitOf(result, task.run_folder(), link->stop_request(absl::InfiniteDuration()).reason);
 }
 
 }  // namespace

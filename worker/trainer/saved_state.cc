@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Rank 0 chooses a checkpoint and names each candidate to its peers. All ranks then verify a share
-// of its files, and their verdicts together decide whether it is taken or passed over. The run's
-// own checkpoints come before what the job resumes from. A model in the format of Hugging Face is
-// opened by every rank for itself.
+// Rank 0 chooses a checkpoint and names each candidate to its peers. All ranks then look at its
+// manifest and headers, and their verdicts together decide whether it is taken or passed over. Its
+// contents are verified when they are loaded, each file by one rank, so that no byte is read twice;
+// where that finds damage, the choice is made again without it. The run's own checkpoints come
+// before what the job resumes from. A model in the format of Hugging Face is opened by every rank
+// for itself.
 
 #include "worker/trainer/saved_state.h"
 
 #include <spdlog/spdlog.h>
 
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -22,6 +25,7 @@
 #include "proto/base/status_macros.h"
 #include "proto/base/units.h"
 #include "worker/checkpoint/checkpoint.h"
+#include "worker/checkpoint/verifying_reader.h"
 #include "worker/engine/layout/layout.h"
 #include "worker/exchange/model_note.h"
 #include "worker/trainer/agreement/control.h"
@@ -37,26 +41,68 @@ absl::Status Refused(absl::string_view what, absl::string_view why) {
   return absl::FailedPreconditionError(absl::StrCat(what, ": ", why));
 }
 
+// Tells the watchers of this rank and its log how far the reading of files has come.
+class Progress {
+ public:
+  explicit Progress(std::function<void()> alive) : alive_(std::move(alive)) {}
+
+  void Add(int64_t bytes) {
+    bytes_ += bytes;
+    const absl::Duration now = Clock::Real().Monotonic();
+    if (now < next_) return;
+    if (alive_) alive_();
+    if (next_ > absl::ZeroDuration())
+      spdlog::info("read and verified {} so far", FormatBytes(bytes_));
+    next_ = now + kInterval;
+  }
+
+ private:
+  static constexpr absl::Duration kInterval = absl::Seconds(5);
+
+  const std::function<void()> alive_;
+  int64_t bytes_ = 0;
+  absl::Duration next_ = absl::ZeroDuration();  // monotonic
+};
+
 class CheckpointState final : public SavedState {
  public:
-  explicit CheckpointState(Checkpoint checkpoint) : checkpoint_(std::move(checkpoint)) {}
+  // The rank verifies the share of `control.rank()`.
+  static absl::StatusOr<std::unique_ptr<SavedState>> Open(Checkpoint checkpoint,
+                                                          const Communicator& control,
+                                                          const std::function<void()>& alive) {
+    auto state = std::unique_ptr<CheckpointState>(new CheckpointState(std::move(checkpoint)));
+    const auto add = [progress = std::make_shared<Progress>(alive)](int64_t bytes) {
+      progress->Add(bytes);
+    };
+    ASSIGN_OR_RETURN(state->reader_, VerifyingReader::Open(state->checkpoint_, control.rank(),
+                                                           control.size(), add));
+    return state;
+  }
 
   const std::string& name() const override { return checkpoint_.folder(); }
   const TrainingState& state() const override { return checkpoint_.manifest().state; }
 
-  absl::Status Read(const Parameter& parameter, Slot slot, float* values) const override {
+  std::string PlaceOf(const Parameter& parameter, Slot slot) const override {
+    return reader_->PlaceOf(NameOfState(parameter, slot), parameter.starts, parameter.extents);
+  }
+
+  absl::Status Check(const Parameter& parameter, Slot slot) const override {
     const std::string tensor = NameOfState(parameter, slot);
     const TensorRecord* saved = checkpoint_.Find(tensor);
-    if (saved == nullptr || saved->shape != parameter.shape) {
-      const std::string found =
-          saved == nullptr ? "none"
-                           : absl::StrCat("shape [", absl::StrJoin(saved->shape, ","), "]");
-      return absl::FailedPreconditionError(absl::StrCat(name(), ": tensor ", tensor, ": found ",
-                                                        found, ", expected shape [",
-                                                        absl::StrJoin(parameter.shape, ","), "]"));
-    }
-    return checkpoint_.Read(tensor, "F32", parameter.starts, parameter.extents, values);
+    if (saved != nullptr && saved->shape == parameter.shape) return absl::OkStatus();
+    const std::string found =
+        saved == nullptr ? "none" : absl::StrCat("shape [", absl::StrJoin(saved->shape, ","), "]");
+    return absl::FailedPreconditionError(absl::StrCat(name(), ": tensor ", tensor, ": found ",
+                                                      found, ", expected shape [",
+                                                      absl::StrJoin(parameter.shape, ","), "]"));
   }
+
+  absl::Status Read(const Parameter& parameter, Slot slot, float* values) override {
+    return reader_->Read(NameOfState(parameter, slot), "F32", parameter.starts, parameter.extents,
+                         values);
+  }
+
+  absl::Status Finish() override { return reader_->Finish(); }
 
   absl::StatusOr<Origin> origin() const override {
     Origin origin;
@@ -75,44 +121,14 @@ class CheckpointState final : public SavedState {
   }
 
  private:
-  Checkpoint checkpoint_;
+  explicit CheckpointState(Checkpoint checkpoint) : checkpoint_(std::move(checkpoint)) {}
+
+  const Checkpoint checkpoint_;
+  std::optional<VerifyingReader> reader_;  // set by Open
 };
 
-// Tells the watchers of this rank and its log how far the reading of files has come.
-class Progress {
- public:
-  explicit Progress(std::function<void()> alive) : alive_(std::move(alive)) {}
-
-  void Add(int64_t bytes) {
-    bytes_ += bytes;
-    const absl::Duration now = Clock::Real().Monotonic();
-    if (now < next_) return;
-    if (alive_) alive_();
-    if (next_ > absl::ZeroDuration()) spdlog::info("verified {} so far", FormatBytes(bytes_));
-    next_ = now + kInterval;
-  }
-
- private:
-  static constexpr absl::Duration kInterval = absl::Seconds(5);
-
-  const std::function<void()> alive_;
-  int64_t bytes_ = 0;
-  absl::Duration next_ = absl::ZeroDuration();  // monotonic
-};
-
-// Every rank verifies its share of the files, so that each is read once. Returns the verdict of all
-// ranks. Called by all of them.
-absl::Status CheckTogether(const std::string& folder, Communicator& control,
-                           const std::function<void()>& alive) {
-  absl::Status mine;
-  RETURN_IF_ERROR(WorkTogether(control, [&] {
-    Progress progress(alive);
-    const absl::StatusOr<Checkpoint> opened = Checkpoint::OpenHeaders(folder);
-    mine = opened.ok() ? opened->CheckContents(control.rank(), control.size(),
-                                               [&](int64_t bytes) { progress.Add(bytes); })
-                       : opened.status();
-    return absl::OkStatus();
-  }));
+// Returns the first error of any rank. Called by all of them.
+absl::Status VerdictOf(Communicator& control, const absl::Status& mine) {
   const std::string text = absl::StrCat(static_cast<int>(mine.code()), " ", mine.message());
   ASSIGN_OR_RETURN(const std::vector<std::string> verdicts, ExchangeText(control, text));
   for (const std::string& verdict : verdicts) {
@@ -125,6 +141,18 @@ absl::Status CheckTogether(const std::string& folder, Communicator& control,
   return absl::OkStatus();
 }
 
+// Every rank looks at manifest, sizes, headers and its share of the attachments. Returns the
+// verdict of all ranks. Called by all of them.
+absl::Status CheckTogether(const std::string& folder, Communicator& control) {
+  absl::Status mine;
+  RETURN_IF_ERROR(WorkTogether(control, [&] {
+    const absl::StatusOr<Checkpoint> opened = Checkpoint::OpenHeaders(folder);
+    mine = opened.ok() ? opened->CheckAttachments(control.rank(), control.size()) : opened.status();
+    return absl::OkStatus();
+  }));
+  return VerdictOf(control, mine);
+}
+
 constexpr char kCheck = '?';  // precedes a folder that all ranks are to check
 
 using Find = std::function<absl::StatusOr<FoundCheckpoint>(const CheckFolder&)>;
@@ -133,19 +161,20 @@ using Find = std::function<absl::StatusOr<FoundCheckpoint>(const CheckFolder&)>;
 // the same. The others check what it names until it names its choice. Returns the folder. `what` is
 // looked for, in errors.
 absl::StatusOr<std::string> Choose(absl::string_view what, const Find& find, Communicator& control,
-                                   const std::function<void()>& alive) {
+                                   const DamagedStates& damaged) {
   std::string choice;
   if (control.rank() != 0) {
     while (true) {
       ASSIGN_OR_RETURN(choice, BroadcastText(control, "", 0));
       if (choice.empty() || choice[0] != kCheck) break;
-      CheckTogether(choice.substr(1), control, alive).IgnoreError();  // rank 0 has the same verdict
+      CheckTogether(choice.substr(1), control).IgnoreError();  // rank 0 has the same verdict
     }
   } else {
     const auto check = [&](const std::string& folder) -> absl::Status {
+      if (const auto known = damaged.find(folder); known != damaged.end()) return known->second;
       RETURN_IF_ERROR(
           BroadcastText(control, absl::StrCat(std::string(1, kCheck), folder), 0).status());
-      return CheckTogether(folder, control, alive);
+      return CheckTogether(folder, control);
     };
     const absl::StatusOr<FoundCheckpoint> found = find(check);
     if (found.ok()) {
@@ -161,14 +190,14 @@ absl::StatusOr<std::string> Choose(absl::string_view what, const Find& find, Com
 
 // Returns the folder to continue from; empty for a fresh start.
 absl::StatusOr<std::string> FindFolder(const JobConfig& config, Communicator& control,
-                                       const std::function<void()>& alive) {
+                                       const DamagedStates& damaged) {
   if (!config.resume_exact) {
     const auto find = [&](const CheckFolder& check) {
       return FindNewestValid(config.resume_folder, check);
     };
-    return Choose(kResumeFrom, find, control, alive);
+    return Choose(kResumeFrom, find, control, damaged);
   }
-  const absl::Status status = CheckTogether(config.resume_folder, control, alive);
+  const absl::Status status = CheckTogether(config.resume_folder, control);
   if (absl::IsNotFound(status)) return Refused(kResumeFrom, status.message());
   RETURN_IF_ERROR(status);
   return config.resume_folder;
@@ -178,7 +207,8 @@ absl::StatusOr<std::string> FindFolder(const JobConfig& config, Communicator& co
 
 absl::StatusOr<std::unique_ptr<SavedState>> FindSavedState(const JobConfig& config,
                                                            Communicator& control,
-                                                           const std::function<void()>& alive) {
+                                                           const std::function<void()>& alive,
+                                                           const DamagedStates& damaged) {
   std::string folder;
   if (!config.checkpoint_disabled && config.attempt > 1) {
     // A checkpoint without a uid is this job's only if the coordinator knows of one.
@@ -187,7 +217,7 @@ absl::StatusOr<std::unique_ptr<SavedState>> FindSavedState(const JobConfig& conf
     const auto find = [&](const CheckFolder& check) {
       return FindOwnNewestValid(config.checkpoint_folder, self, check);
     };
-    ASSIGN_OR_RETURN(folder, Choose("the job's own checkpoints", find, control, alive));
+    ASSIGN_OR_RETURN(folder, Choose("the job's own checkpoints", find, control, damaged));
   }
   if (folder.empty() && config.saved_step > 0) {
     return Refused(
@@ -196,6 +226,11 @@ absl::StatusOr<std::unique_ptr<SavedState>> FindSavedState(const JobConfig& conf
                      ", which an earlier attempt has saved: is the "
                      "folder the same on all workers?"));
   }
+  // What the spec names has nothing older to fall back to.
+  for (const std::string& only : {config.resume_model, config.resume_folder}) {
+    const auto known = damaged.find(only);
+    if (folder.empty() && known != damaged.end()) return known->second;
+  }
   if (folder.empty() && !config.resume_model.empty()) {
     absl::StatusOr<std::unique_ptr<SavedState>> exported = OpenExportedState(config);
     // DataLoss means damage; every other error means that this folder cannot be resumed from.
@@ -203,17 +238,23 @@ absl::StatusOr<std::unique_ptr<SavedState>> FindSavedState(const JobConfig& conf
     return Refused(kResumeFrom, exported.status().message());
   }
   if (folder.empty() && !config.resume_folder.empty()) {
-    ASSIGN_OR_RETURN(folder, FindFolder(config, control, alive));
+    ASSIGN_OR_RETURN(folder, FindFolder(config, control, damaged));
   }
   if (folder.empty()) return nullptr;
   absl::StatusOr<Checkpoint> opened = Checkpoint::OpenHeaders(folder);
   if (absl::IsNotFound(opened.status())) return Refused(folder, opened.status().message());
   ASSIGN_OR_RETURN(Checkpoint checkpoint, std::move(opened));
-  return std::make_unique<CheckpointState>(std::move(checkpoint));
+  return CheckpointState::Open(std::move(checkpoint), control, alive);
 }
 
+absl::Status SavedState::Check(const Parameter&, Slot) const { return absl::OkStatus(); }
+
+std::string SavedState::PlaceOf(const Parameter&, Slot) const { return ""; }
+
+absl::Status SavedState::Finish() { return absl::OkStatus(); }
+
 absl::StatusOr<TrainState> Resume(const JobConfig& config, const std::string& tokenizer_hash,
-                                  const SavedState& saved, RankEngine& engine) {
+                                  SavedState& saved, RankEngine& engine) {
   const TrainingState& state = saved.state();
   const bool exact = state.spec_hash == config.spec_hash;
   const bool same_run = exact || (!state.math_hash.empty() && state.math_hash == config.math_hash);
@@ -223,9 +264,14 @@ absl::StatusOr<TrainState> Resume(const JobConfig& config, const std::string& to
   // Compare the hash last: earlier checks can often name the field that differs.
   if (state.math_hash.empty() && !exact) expected.tp_size = TpSizeOf(config.engine, 0);
   RETURN_IF_ERROR(CheckResumable(saved.name(), state, expected));
-  RETURN_IF_ERROR(engine.SetState([&](const Parameter& box, Slot slot, float* values) {
-    return saved.Read(box, slot, values);
-  }));
+  // In the order of the model, so that all ranks name the same tensor.
+  for (const Parameter& parameter : engine.parameters()) {
+    for (Slot slot : kSlots) RETURN_IF_ERROR(saved.Check(parameter, slot));
+  }
+  RETURN_IF_ERROR(engine.SetState(
+      [&](const Parameter& box, Slot slot, float* values) { return saved.Read(box, slot, values); },
+      [&](const Parameter& box, Slot slot) { return saved.PlaceOf(box, slot); }));
+  RETURN_IF_ERROR(saved.Finish());
   if (!same_run) {
     expected.spec_hash = state.math_hash.empty() ? config.spec_hash : "";
     expected.math_hash = state.math_hash.empty() ? "" : config.math_hash;
@@ -240,6 +286,19 @@ absl::StatusOr<TrainState> Resume(const JobConfig& config, const std::string& to
       .exact = exact,
       .held_out = state.held_out,
       .parent = ParentState{.job_uid = state.job_uid, .epoch = state.epoch, .step = state.step}};
+}
+
+absl::StatusOr<bool> AllLoaded(const SavedState* saved, const absl::Status& mine,
+                               Communicator& control, DamagedStates* damaged) {
+  const absl::Status verdict = VerdictOf(control, mine);
+  if (saved != nullptr && absl::IsDataLoss(verdict)) {
+    damaged->insert_or_assign(saved->name(), verdict);
+    return false;
+  }
+  RETURN_IF_ERROR(mine);
+  // The rank that failed says why.
+  if (!verdict.ok()) return absl::UnavailableError(absl::StrCat("a peer: ", verdict.message()));
+  return true;
 }
 
 }  // namespace stretto::trainer

@@ -4,6 +4,7 @@
 // the state of its optimizer beside it.
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -18,7 +19,7 @@
 
 namespace stretto::trainer {
 
-// Thread-safe. Holds no tensors in memory.
+// Holds no tensors in memory. Not thread-safe.
 class SavedState {
  public:
   virtual ~SavedState() = default;
@@ -26,25 +27,47 @@ class SavedState {
   // Returns the folder, as errors name it.
   virtual const std::string& name() const = 0;
   virtual const TrainingState& state() const = 0;
+  // Checks a parameter's tensor without reading it. Errors: FailedPrecondition (missing, or of
+  // another shape).
+  virtual absl::Status Check(const Parameter& parameter, Slot slot) const;
   // Reads this rank's shard of a parameter's tensor. Errors: FailedPrecondition (missing, or of
   // another shape), DataLoss, Unavailable.
-  virtual absl::Status Read(const Parameter& parameter, Slot slot, float* values) const = 0;
+  virtual absl::Status Read(const Parameter& parameter, Slot slot, float* values) = 0;
+  // The order in which reading is cheapest.
+  virtual std::string PlaceOf(const Parameter& parameter, Slot slot) const;
+  // Verifies what was read and the rest of what this rank is to verify. Call it once, after the
+  // last Read. Errors: DataLoss, those of reading.
+  virtual absl::Status Finish();
   // Returns what accompanies its weights. Errors: those of reading the model's note.
   virtual absl::StatusOr<Origin> origin() const = 0;
 };
 
+// Saved states that turned out to be damaged when they were loaded, by name.
+using DamagedStates = std::map<std::string, absl::Status>;
+
 // Opens the state to continue from; null for a fresh start. A run continues its own newest
 // checkpoint if an earlier attempt has written one, and otherwise what the config resumes from. All
-// ranks call it together and get the same one. `alive`, if given, is called now and then while
-// files are read. Errors: DataLoss, FailedPrecondition (there is none, it is of another model, or
-// its weights are not the masters), naming file or field.
+// ranks call it together and get the same one. It is known to be whole, but its tensors are read
+// and verified only when they are loaded; what turned out to be `damaged` is passed over. `alive`,
+// if given, is called now and then while files are read, also later. Errors: DataLoss,
+// FailedPrecondition (there is none, it is of another model, or its weights are not the masters),
+// naming file or field.
 absl::StatusOr<std::unique_ptr<SavedState>> FindSavedState(const JobConfig& config,
                                                            Communicator& control,
-                                                           const std::function<void()>& alive = {});
+                                                           const std::function<void()>& alive = {},
+                                                           const DamagedStates& damaged = {});
 
-// Loads the state into the engine. Errors: DataLoss, FailedPrecondition (of another model, layout
-// or tokenizer), naming file or field.
+// Loads the state into the engine and verifies this rank's share of it. Until every rank has
+// verified its own, the state must not be used. Errors: DataLoss, FailedPrecondition (of another
+// model, layout or tokenizer), naming file or field.
 absl::StatusOr<TrainState> Resume(const JobConfig& config, const std::string& tokenizer_hash,
-                                  const SavedState& saved, RankEngine& engine);
+                                  SavedState& saved, RankEngine& engine);
+
+// Returns true if all ranks have loaded the first state. `mine` is the result of this rank. If any
+// rank found that `saved` is damaged, that is noted in `damaged` on all ranks, and the result is
+// false. `saved` is null for a fresh start. All ranks call it together. Errors: `mine`, those of
+// the group, Unavailable (a peer failed).
+absl::StatusOr<bool> AllLoaded(const SavedState* saved, const absl::Status& mine,
+                               Communicator& control, DamagedStates* damaged);
 
 }  // namespace stretto::trainer

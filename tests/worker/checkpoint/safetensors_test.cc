@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 #include "tests/worker/mutate.h"
 #include "tests/worker/test_files.h"
+#include "worker/checkpoint/checked_file.h"
 
 namespace stretto {
 namespace {

@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
+#include "tests/worker/test_files.h"
+
 namespace stretto::trainer {
 namespace {
 
@@ -67,6 +71,53 @@ TEST(ExitReasonTest, OfAStepSaysWhetherAPeerOrTheDeviceFailed) {
 TEST(ExitReasonTest, OfACheckpointSaysWhetherRanksDriftedApart) {
   EXPECT_EQ(ReasonOfCheckpoint(absl::DataLossError("")), ExitReason::kReplicasDiffer);
   EXPECT_EQ(ReasonOfCheckpoint(absl::UnavailableError("")), ExitReason::kPeerLost);
+}
+
+class RankExitTest : public testing::Test {
+ protected:
+  RankExitTest() {
+    FlightRecorder flight = FlightRecorder::Create(folder_ / "flight.bin").value();
+    flight.SetOperation(FlightLane::kCompute, 1, absl::Nanoseconds(1));
+    Spill(folder_ / "program.txt", "1 compute gemm L0.fc1 fwd mb0 s0 in=%1 out=%2\n");
+  }
+  v1alpha1::RankExit Exit(ExitReason reason, absl::Status status, const std::string& message = "") {
+    return ExitOf({.state = {.step = 7},
+                   .reason = reason,
+                   .status = std::move(status),
+                   .message = message},
+                  folder_.path(), "the job was suspended")
+        .value();
+  }
+
+  TestFolder folder_;
+};
+
+TEST_F(RankExitTest, CompletionIsClean) {
+  const v1alpha1::RankExit exit = Exit(ExitReason::kEarlyStopped, absl::OkStatus(), "step 7 of 9");
+  EXPECT_EQ(exit.exit_code(), 0);
+  EXPECT_EQ(exit.reason(), "EarlyStopped");
+  EXPECT_EQ(exit.message(), "step 7 of 9");
+  EXPECT_EQ(exit.step(), 7);
+  EXPECT_EQ(exit.last_operation(), "");
+}
+
+TEST_F(RankExitTest, AStopIsCleanIfItSavedWhatItWasAskedTo) {
+  const v1alpha1::RankExit saved = Exit(ExitReason::kCancelled, absl::OkStatus());
+  EXPECT_EQ(saved.exit_code(), 0);
+  EXPECT_EQ(saved.message(), "the job was suspended");
+  const v1alpha1::RankExit unsaved =
+      Exit(ExitReason::kCancelled, absl::UnavailableError("stopped after step 7, but: disk full"));
+  EXPECT_EQ(unsaved.exit_code(), 1);
+  EXPECT_EQ(unsaved.reason(), "Cancelled");
+  EXPECT_EQ(unsaved.message(), "stopped after step 7, but: disk full");
+}
+
+TEST_F(RankExitTest, AFailureNamesTheLastOperation) {
+  const v1alpha1::RankExit exit = Exit(ExitReason::kDeviceFailed, absl::InternalError("no"));
+  EXPECT_EQ(exit.exit_code(), 1);
+  EXPECT_EQ(exit.message(), "no");
+  EXPECT_EQ(exit.last_operation(), "1 compute gemm L0.fc1 fwd mb0 s0 in=%1 out=%2");
+  EXPECT_FALSE(ExitOf(TrainResult(), folder_ / "nowhere", "").ok());
 }
 
 }  // namespace

@@ -169,6 +169,18 @@ class SavedStateTest : public TinyJobTest {
     if (!saved.ok()) return saved.status();
     return Resume(config_, "", **saved, *MakeEngine()).status();
   }
+  // Finds, loads and verifies, until a state is whole. Returns its name, or why there is none.
+  static std::string Take(RankEngine& engine, Communicator& group, const JobConfig& config) {
+    DamagedStates damaged;
+    while (true) {
+      const auto saved = FindSavedState(config, group, {}, damaged);
+      if (!saved.ok()) return std::string(saved.status().message());
+      const absl::Status mine = Resume(config, "", **saved, engine).status();
+      const auto loaded = AllLoaded(saved->get(), mine, group, &damaged);
+      if (!loaded.ok()) return std::string(loaded.status().message());
+      if (*loaded) return fs::path((*saved)->name()).filename().string();
+    }
+  }
   void ExpectRefused(const std::string& message) {
     const absl::Status status = Try();
     EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
@@ -271,7 +283,7 @@ TEST_F(SavedStateTest, RoundedWeightsAreNoneToGoOnFrom) {
   ExpectRefused("export: weights: found BF16, expected F32");
 }
 
-// Each rank checks the files of some ranks. Damage that only the other one finds counts for all.
+// Each rank verifies the files of some ranks while it loads. Damage that only the other one finds counts for all.
 TEST_F(SavedStateTest, RanksCheckACheckpointTogether) {
   config_.engine.tp_size = 2;
   config_.resume_model.clear();
@@ -291,11 +303,10 @@ TEST_F(SavedStateTest, RanksCheckACheckpointTogether) {
   }
   const auto found = [&] {
     std::set<std::string> names;
-    OnRanks([&](RankEngine&, Communicator& group, const JobConfig& config) {
-      const auto saved = FindSavedState(config, group);
+    OnRanks([&](RankEngine& engine, Communicator& group, const JobConfig& config) {
+      const std::string name = Take(engine, group, config);
       const std::lock_guard lock(mu);
-      names.insert(saved.ok() ? fs::path((*saved)->name()).filename().string()
-                              : std::string(saved.status().message()));
+      names.insert(name);
     });
     return names;
   };
@@ -380,7 +391,7 @@ TEST_F(SavedStateTest, WhatItResumedFromIsTheParent) {
   EXPECT_EQ(at->parent, (ParentState{.job_uid = "0123abcd", .epoch = 1, .step = 1}));
 }
 
-TEST_F(SavedStateTest, WhoVerifiesShowsThatItIsAlive) {
+TEST_F(SavedStateTest, WhoLoadsShowsThatItIsAlive) {
   const auto engine = MakeEngine();
   ASSERT_TRUE(engine->Initialise(1).ok());
   const auto shard =
@@ -391,7 +402,9 @@ TEST_F(SavedStateTest, WhoVerifiesShowsThatItIsAlive) {
   config_.resume_folder = folder_ / "job";
   const auto group = LocalGroup::Create(1);
   int alive = 0;
-  ASSERT_TRUE(FindSavedState(config_, *group[0], [&] { ++alive; }).ok());
+  const auto saved = FindSavedState(config_, *group[0], [&] { ++alive; });
+  ASSERT_TRUE(saved.ok()) << saved.status();
+  ASSERT_TRUE(Resume(config_, "", **saved, *engine).ok());
   EXPECT_GT(alive, 0);
 }
 
