@@ -263,8 +263,6 @@ TEST(SimCommandTest, MergedWeightGradientsAreFewer) {
 
 TEST(SimCommandTest, BadArgumentsAreOneLineWithFlagFoundAndExpected) {
   const std::vector<BadArguments> cases = {
-      {"--schedule helix --pp 2",
-       {"--schedule", "helix with --pp above 1", "weaves no passes", "--pipeline"}},
       {"--tp 0", {"--tp", "0", "1 to 65536"}},
       {"--tp two", {"--tp", "two", "1 to 65536"}},
       {"--tp 5", {"--tp", "5", "heads 6"}},

@@ -91,13 +91,6 @@ absl::Status CheckPipelineFlags(const SimFlags& f) {
     return absl::InvalidArgumentError(absl::StrCat(words...));
   };
   const bool staged = f.stages != std::vector<int>{1};
-  if (staged && f.orders.empty() && FindSchedule(f.spec.schedule)->weaves) {
-    const auto folds = [](const std::string& name) { return FindPipeline(name)->folds; };
-    const std::vector<std::string> names = PipelineNames();
-    return error("--schedule: found ", f.spec.schedule,
-                 " with --pp above 1, expected a schedule that weaves no passes, or --pipeline ",
-                 *std::find_if(names.begin(), names.end(), folds));
-  }
   if (!staged && !f.orders.empty()) {
     return error("--pipeline: found ", f.orders.front(),
                  " with --pp 1, expected --pp of at least 2");
