@@ -50,6 +50,7 @@ struct Options {
   bool insecure_metrics_beyond_loopback = false;
   double lease_seconds = 10;
   double lost_rank_seconds = 20;
+  double lost_run_seconds = 300;
   double hang_seconds = 20;
   double stop_grace_seconds = 10;
   bool restored = false;
@@ -198,6 +199,10 @@ int Main(int argc, char** argv) {
          "seconds to wait for the ranks of a LOST worker; must exceed the --lease of the workers")
       ->check(CLI::Range(1.0, 86400.0))
       ->capture_default_str();
+  app.add_option("--lost-run-timeout", options.lost_run_seconds,
+                 "seconds to wait instead where the job cannot start again on other workers")
+      ->check(CLI::Range(1.0, 86400.0))
+      ->capture_default_str();
   app.add_option("--hang-timeout", options.hang_seconds,
                  "seconds without a move of any rank, or a sign of life of one, after which a job "
                  "hangs")
@@ -251,6 +256,7 @@ int Main(int argc, char** argv) {
   }
   options.server.core.lease = absl::Seconds(options.lease_seconds);
   options.server.core.lost_rank_timeout = absl::Seconds(options.lost_rank_seconds);
+  options.server.core.lost_run_timeout = absl::Seconds(options.lost_run_seconds);
   options.server.core.hang.still = absl::Seconds(options.hang_seconds);
   // With a heartbeat, a worker also looks at the positions of its ranks, whatever the lease is.
   options.server.core.heartbeat_interval =

@@ -58,7 +58,7 @@ void Core::EndAttempt(const std::string& id, RestartCause cause) {
 }
 
 bool Core::RestartFailed(const std::string& id) {
-  const RestartDecision decision = DecideRestart(Get(id));
+  const RestartDecision decision = DecideRestart(Get(id), Get(id).first_failure->reason);
   if (!decision.restart) {
     if (!decision.reason.empty()) {
       SetCondition(id, "Restarting", ConditionStatus::kFalse, decision.reason, decision.message);
@@ -89,8 +89,9 @@ void Core::Release(const std::string& id, JobState state) {
   job.stop_with_checkpoint = false;
   job.first_failure.reset();
   job.suspect.reset();
-  if (job.FindCondition("DevicesHealthy") != nullptr) {
-    SetCondition(id, "DevicesHealthy", ConditionStatus::kTrue, "Released", "");
+  for (const char* of_ranks : {"DevicesHealthy", "WorkersReachable"}) {
+    if (job.FindCondition(of_ranks) != nullptr)
+      SetCondition(id, of_ranks, ConditionStatus::kTrue, "Released", "");
   }
 }
 

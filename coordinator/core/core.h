@@ -19,9 +19,10 @@
 //   failure (restart.h), the job is PENDING again, and its next attempt is placed after a delay;
 //   otherwise it is FAILED. So two attempts of a job never hold slots at one time.
 // - The job is SUCCEEDED when all ranks have exited with code 0 and reason Completed.
-// - The core waits lost_rank_timeout, from the end of the lease, for the ranks of a LOST worker.
-//   Then they are lost and the attempt fails with reason WorkerLost, never in the event that ends
-//   the lease. A worker that comes back in time loses nothing.
+// - The ranks of a LOST worker are given up lost_rank_timeout after its lease has ended, if the
+//   attempt cannot continue in any case or if its next attempt can start on other workers, and else
+//   lost_run_timeout after it. Then the attempt fails with reason WorkerLost, never in the event
+//   that ends the lease. A worker that comes back in time loses nothing (lost_workers.cc).
 // - A rank that does not move while others wait for it, or by itself, fails with reason Hang
 //   (hang.h). Positions of ranks are compared only while all workers of the job are READY.
 // - A worker of another cluster, or one that knows a newer epoch than this state, is refused before
@@ -64,6 +65,8 @@ struct CoreOptions {
   // Longer than a trainer's own lease on its daemon (15 s), so that a rank has ended before it is
   // counted as lost.
   absl::Duration lost_rank_timeout = absl::Seconds(20);
+  // How long a run that nobody could continue elsewhere may be out of contact.
+  absl::Duration lost_run_timeout = absl::Minutes(5);
   absl::Duration stop_grace = absl::Seconds(10);  // between SIGTERM and SIGKILL
   HangLimits hang;
   // The same where a checkpoint is asked for first.
@@ -196,6 +199,18 @@ class Core {
   // No next attempt is coming: condition Restarting becomes FALSE if it is TRUE.
   void CloseRestarting(const std::string& id, const std::string& reason);
 
+  // lost_workers.cc
+  // Whether the worker is LOST, and its lease ended that long ago.
+  bool HasBeenLostFor(const std::string& id, absl::Duration time) const;
+  // The workers of its ranks that may be given up.
+  std::set<std::string> LostWorkersOf(const JobRecord& job) const;
+  void GiveUpLostRanks();
+  // Whether the job may start again, and has room on workers in contact once its attempt has ended.
+  // If so, that room is taken from `cluster`.
+  bool MayMove(const JobRecord& job, std::vector<WorkerView>* cluster) const;
+  // Sets condition WorkersReachable of the jobs on a worker that has registered.
+  void ShowReturn(const std::string& worker);
+
   // workers.cc
   void Blame(const std::string& worker, const FirstFailure& failure);
   void Preempt(const std::string& worker);
@@ -208,8 +223,6 @@ class Core {
   // Sets condition DevicesHealthy of the jobs on this worker: its faulty devices, or their
   // recovery.
   void ShowFaults(const std::string& worker);
-  // Whether the core has waited long enough for the ranks of this worker.
-  bool HasLostRanks(const std::string& id) const;
   void SendAssignTo(const JobRecord& job, const std::string& worker);
   // Sends to the worker's open session, if there is one.
   void SendTo(const std::string& worker, decltype(Send::message) message);

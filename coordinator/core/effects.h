@@ -28,6 +28,7 @@ struct SendRegistered {
   absl::Duration heartbeat_interval;
   std::vector<HeldRankReply> held;
   std::string cluster_id = {};
+  absl::Duration end_grace;  // of ranks to end, which are asked for a checkpoint first
 };
 struct AssignedRank {
   Rank rank = 0;

@@ -98,9 +98,7 @@ const char* NameOf(RestartCause cause) {
   STRETTO_CHECK(false);
 }
 
-RestartDecision DecideRestart(const JobRecord& job) {
-  STRETTO_CHECK(job.first_failure.has_value());
-  const std::string& reason = job.first_failure->reason;
+RestartDecision DecideRestart(const JobRecord& job, const std::string& reason) {
   RestartDecision decision;
   decision.cause = CauseOf(ExitReasonOf(reason));
   if (!job.restart.has_value()) return decision;

@@ -30,7 +30,8 @@ struct RestartDecision {
   std::string reason, message;
 };
 
-// Decides for a job whose current attempt has ended with a first failure.
-RestartDecision DecideRestart(const JobRecord& job);
+// Decides for a job whose current attempt has ended, or would end, with a first failure of this
+// reason.
+RestartDecision DecideRestart(const JobRecord& job, const std::string& reason);
 
 }  // namespace stretto::coordinator

@@ -47,7 +47,9 @@ absl::Status Core::Handle(const WorkerRegistered& event) {
   SendTo(event.id, SendRegistered{.lease = options_.lease,
                                   .heartbeat_interval = options_.heartbeat_interval,
                                   .held = ReplyToHeld(event),
-                                  .cluster_id = cluster_id_});
+                                  .cluster_id = cluster_id_,
+                                  .end_grace = options_.checkpoint_grace});
+  ShowReturn(event.id);
   RecoverRanks(event);
   ShowFaults(event.id);
   PlaceQueued();
@@ -179,37 +181,14 @@ absl::Status Core::Handle(const Tick&) {
                                   absl::StrCat("worker \"", id, "\" sent no heartbeat for ",
                                                absl::FormatDuration(options_.lease)))}});
   }
-  std::set<int64_t> holding, concerned;  // numbers of jobs
-  std::set<std::string> lost;            // workers, decided before an end blames one of them
+  std::set<int64_t> holding;  // numbers of jobs
   for (const auto& [id, slots] : index_.held()) {
     for (const auto& [slot, number] : slots) holding.insert(number);
-    if (!HasLostRanks(id)) continue;
-    lost.insert(id);
-    for (const auto& [slot, number] : slots) concerned.insert(number);
   }
   for (int64_t number : holding) FailIfHung(id_by_number_.at(number));
-  for (int64_t number : concerned) {
-    const std::string id = id_by_number_.at(number);
-    for (int32_t i = 0; i < static_cast<int32_t>(Get(id).ranks.size()); ++i) {
-      const RankRecord rank = Get(id).ranks[i];
-      if (rank.gone() || !lost.contains(rank.worker)) continue;
-      LoseRank(
-          id, i, ExitReason::kWorkerLost,
-          absl::StrCat("worker ", rank.worker, " did not come back within ",
-                       absl::FormatDuration(options_.lost_rank_timeout), " after its lease ended"));
-    }
-    FinishIfGone(id);
-  }
+  GiveUpLostRanks();
   PlaceQueued();
   return absl::OkStatus();
-}
-
-bool Core::HasLostRanks(const std::string& id) const {
-  const Worker* worker = membership_.Find(id);
-  if (worker == nullptr) return true;
-  // A lease that ends in this event leaves the worker at least until the next one.
-  if (worker->ready() || changed_workers_.contains(id)) return false;
-  return steady_ >= worker->lease_end + options_.lost_rank_timeout;
 }
 
 void Core::SendTo(const std::string& worker, decltype(Send::message) message) {

@@ -24,6 +24,7 @@ void Fill(const coordinator::SendRegistered& from, CoordinatorMessage* to) {
   *registered->mutable_lease() = ToProto(from.lease);
   *registered->mutable_heartbeat_interval() = ToProto(from.heartbeat_interval);
   registered->set_cluster_id(from.cluster_id);
+  *registered->mutable_end_grace() = ToProto(from.end_grace);
   for (const coordinator::HeldRankReply& held : from.held) {
     auto* reply = registered->add_held();
     reply->set_job_uid(held.job_uid);

@@ -19,6 +19,7 @@ bool HasExited(const std::vector<decltype(RankReported::report)>& log) {
 ClusterSim::ClusterSim(uint64_t seed, Probes& probes) : random_(seed), probes_(probes) {
   // The short one would end a lease and its ranks at once.
   lost_rank_timeout_ = absl::Seconds(Pick(4) == 0 ? 0 : 20);
+  lost_run_timeout_ = absl::Seconds(Pick(2) == 0 ? 20 : 120);
   if (Pick(4) == 0) keep_jobs_ = 2;
   driver_ = std::make_unique<Driver>(Core(Options()), *this, *this);
   const uint64_t nodes = 1 + Pick(3);
@@ -63,10 +64,12 @@ void ClusterSim::Step() {
     FailOrRepairGpu(node);
   } else if (dice < 955) {
     ShowUpFromOlderEpoch(node);
-  } else if (dice < 958) {
+  } else if (dice < 960) {
     CordonOrNot(node);
-  } else if (dice < 963) {
+  } else if (dice < 965) {
     BreakControlPlane();
+  } else if (dice < 968) {
+    CutOff(node);
   } else {
     PassTime(absl::Seconds(Pick(15) == 0 ? 35 : 1), /*all_alive=*/false);
   }

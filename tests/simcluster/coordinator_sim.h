@@ -9,7 +9,8 @@
 // without their trainers, trainers are killed, GPUs fail and recover, reports are repeated, ranks
 // of an older epoch report and are held, messages of different workers overtake each other, the
 // coordinator restarts, the store refuses a commit or loses its response. People suspend and resume
-// jobs, cordon and drain workers. The control plane alone has faults too: the coordinator stands
+// jobs, cordon and drain workers. A node is cut off for a while, and trains on. The control plane
+// alone has faults too: the coordinator stands
 // still while its cluster continues, and then everything arrives at once; a commit takes long; the
 // disk is full for a while; the wall clock jumps.
 //
@@ -26,6 +27,8 @@
 //   a rank has prepared, trained and exited when its trainer of the job's epoch said so
 //   an attempt starts when every rank of the one before has exited, or was given up for a reason
 //   a job has no more attempts than its policy allows             none starts on a cordoned worker
+//   a worker in contact runs ranks of the newest attempts alone   a run that nobody could continue
+//   elsewhere is given up only after the time that a cut may take
 
 #include <cstdint>
 #include <deque>
@@ -122,6 +125,10 @@ class ClusterSim final : public Transport, public Persistence {
   void StandStill(absl::Duration duration);
   void FillDisk(int rounds);
   void CheckSilence();
+  // partition.cc
+  void CutOff(Node& node);
+  void CheckContact(const Core& core);
+  void CheckPatience(const JobRecord& job) const;
   void FailOrRepairGpu(Node& node);
   std::vector<SlotHealth> HealthOf(const Node& node) const;
 
@@ -146,7 +153,7 @@ class ClusterSim final : public Transport, public Persistence {
   absl::Time wall_ = absl::FromUnixSeconds(1000);
   absl::Duration monotonic_ = absl::Seconds(7);
   absl::Duration last_tick_ = monotonic_;
-  absl::Duration lost_rank_timeout_;
+  absl::Duration lost_rank_timeout_, lost_run_timeout_;
   int64_t keep_jobs_ = INT64_MAX;
   absl::Duration next_commit_takes_;
   bool storing_ = true;            // the last commit succeeded

@@ -54,6 +54,7 @@ void ClusterSim::CheckCore() {
     const auto ended = ended_.find(job->id);
     Check(ended == ended_.end() || ended->second == *job, "an ended job never changes again");
   }
+  CheckContact(core);
   CheckStore();
 }
 

@@ -22,6 +22,7 @@ constexpr absl::Duration kSlack = absl::Seconds(2);
 CoreOptions ClusterSim::Options() const {
   CoreOptions options;
   options.lost_rank_timeout = lost_rank_timeout_;
+  options.lost_run_timeout = lost_run_timeout_;
   options.keep_jobs = keep_jobs_;
   return options;
 }
@@ -161,6 +162,7 @@ void ClusterSim::CheckLosses(const JobRecord& job) {
     if (rank.state != RankState::kLost || !lost_.insert(key).second || !in_tick_) continue;
     Check(!expired_.contains(rank.worker), "a lease and its ranks never end in one event");
     Check(MayBeGivenUp(rank.worker), "no rank is given up by a fault of the control plane alone");
+    if (job.first_failure && job.first_failure->rank == static_cast<int32_t>(i)) CheckPatience(job);
   }
 }
 

@@ -417,7 +417,7 @@ TEST(TimeTest, JumpsOfTheWallClockNeitherEndNorExtendLeases) {
   EXPECT_TRUE(scene.core().FindWorker("b")->ready());
   scene.Advance(absl::Seconds(1), {"a"});  // 10 s after it registered
   EXPECT_FALSE(scene.core().FindWorker("b")->ready());
-  scene.Advance(absl::Seconds(20), {"a"});
+  scene.Advance(absl::Minutes(5), {"a"});
   EXPECT_EQ(scene.job("j").first_failure->reason, "WorkerLost");
   EXPECT_EQ(scene.job("j").first_failure->time, scene.now());  // records show the wall clock
 }

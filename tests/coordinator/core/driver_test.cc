@@ -132,6 +132,12 @@ class StandstillTest : public ::testing::Test, public Transport {
   bool ready() {
     return driver_.Read([](const Core& core) { return core.FindWorker("a")->ready(); });
   }
+  // No patience with a run beyond that with its ranks.
+  static CoreOptions Options() {
+    CoreOptions options;
+    options.lost_run_timeout = options.lost_rank_timeout;
+    return options;
+  }
   bool failed() {
     return driver_.Read(
         [](const Core& core) { return core.FindJob("j")->first_failure.has_value(); });
@@ -139,7 +145,7 @@ class StandstillTest : public ::testing::Test, public Transport {
 
   std::unique_ptr<JobStore> memory_ = NewMemoryStore();
   FaultyStore store_{*memory_};
-  Driver driver_{Core(), store_, *this};
+  Driver driver_{Core(Options()), store_, *this};
   absl::Duration now_ = absl::Seconds(100);
 };
 

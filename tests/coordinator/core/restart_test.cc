@@ -300,6 +300,27 @@ TEST_F(RestartTest, CoordinatorThatRestartsWaitsForTheWholeDelay) {
   EXPECT_EQ(scene_.job("j").state, JobState::kPreparing);
 }
 
+// Of two jobs on a lost worker, one has room on the spare one. The other waits for contact.
+TEST(LostWorkerTest, NoMoreJobsAreGivenUpThanHaveRoomElsewhere) {
+  Scene scene;
+  scene.Register("a", 2);
+  scene.policy = {.max = 3, .backoff = absl::ZeroDuration(), .on = {RestartCause::kNodeLoss}};
+  for (const char* job : {"j", "k"}) {
+    scene.Submit(job, 1);
+    scene.Prepare(job);
+  }
+  scene.Register("b", 1);
+  scene.Disconnect("a");
+  for (int i = 0; i < 4; ++i) scene.Advance(absl::Seconds(15), {"b"});
+  EXPECT_EQ(scene.job("j").attempt, 2);
+  EXPECT_EQ(scene.job("k").attempt, 1);
+  ASSERT_EQ(scene.job("k").state, JobState::kRunning);
+  EXPECT_EQ(scene.job("k").FindCondition("WorkersReachable")->status, ConditionStatus::kFalse);
+  scene.Register("a", 2, {{"j", 0, true, 1}, {"k", 0}});
+  EXPECT_EQ(scene.job("k").FindCondition("WorkersReachable")->status, ConditionStatus::kTrue);
+  EXPECT_EQ(scene.job("k").attempt, 1);
+}
+
 TEST(QuarantineTest, AllJobsOfALostWorkerAreOneFaultAndAreLostTogether) {
   Scene scene;
   scene.Register("a", 3);
@@ -308,7 +329,7 @@ TEST(QuarantineTest, AllJobsOfALostWorkerAreOneFaultAndAreLostTogether) {
     scene.Prepare(job);
   }
   scene.Disconnect("a");
-  scene.Advance(absl::Seconds(31));
+  scene.Advance(absl::Minutes(6));
   for (const char* job : {"j", "k", "l"}) EXPECT_EQ(scene.job(job).state, JobState::kFailed);
   EXPECT_EQ(scene.core().FindWorker("a")->record.cordon, "");
 }

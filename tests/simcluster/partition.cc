@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// A node and the coordinator apart. The node's trainers train on, and what they report waits there.
+// Either the run continues when contact returns, or the coordinator gives it up; then no trainer of
+// it is left once the node has registered again.
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/core/restart.h"
+#include "tests/simcluster/coordinator_sim.h"
+
+namespace stretto::coordinator::testing {
+
+void ClusterSim::CutOff(Node& node) {
+  ++probes_["node cut off"];
+  const bool trains = !node.trainers.empty() && node.trainers.begin()->second.alive;
+  const RankKey first = trains ? node.trainers.begin()->first : RankKey();
+  Break(node, /*seen_by_coordinator=*/false);
+  const auto rounds = static_cast<int>(5 + Pick(90));
+  for (int i = 0; i < rounds; ++i) {
+    for (Node& other : nodes_) {
+      if (Pick(4) == 0) Train(other, /*may_fail=*/false);
+      if (&other == &node) continue;
+      if (other.session == 0) Connect(other);
+      SendReport(other, /*repeat=*/false);
+      DeliverUp(other);
+      DeliverDown(other);
+    }
+    PassRound(absl::Seconds(1), /*silent=*/{});
+    CheckCore();
+  }
+  Connect(node);
+  while (node.session != 0 && !node.up.empty()) DeliverUp(node);
+  while (node.session != 0 && !node.down.empty()) DeliverDown(node);
+  if (!trains) return;
+  const bool kept = node.trainers.contains(first);
+  if (kept && rounds > 15) ++probes_["run continued after a cut"];
+  if (!kept && last_epoch_of_[std::get<0>(first)] > Epoch(std::get<1>(first)))
+    ++probes_["run moved during a cut"];
+}
+
+// A worker is in contact if the coordinator holds it READY and it has the answer to its
+// registration.
+void ClusterSim::CheckContact(const Core& core) {
+  for (const Node& node : nodes_) {
+    const Worker* worker = core.FindWorker(node.id);
+    if (worker == nullptr || !worker->ready() || !node.registered ||
+        worker->session != node.session) {
+      continue;
+    }
+    for (const auto& [key, trainer] : node.trainers) {
+      const auto& [uid, epoch, rank] = key;
+      if (!trainer.alive) continue;
+      const JobRecord* job = core.FindJobByUid(uid);
+      Check(job != nullptr && job->epoch == Epoch(epoch) && IsActive(job->state) &&
+                job->ranks[static_cast<size_t>(rank)].state != RankState::kLost,
+            absl::StrCat("a worker in contact runs ranks of the newest attempts alone: ", uid,
+                         " epoch ", epoch, " rank ", rank, " on ", node.id));
+    }
+  }
+}
+
+// The job has just lost its first rank. Patience ends with the worker that has been away longest.
+void ClusterSim::CheckPatience(const JobRecord& job) const {
+  if (job.stop_reason != NameOf(ExitReason::kWorkerLost)) return;  // it ended in any case
+  absl::Duration silent;
+  for (const Node& node : nodes_) {
+    for (const RankRecord& rank : job.ranks) {
+      if (rank.state == RankState::kLost && rank.worker == node.id)
+        silent = std::max(silent, node.silent);
+    }
+  }
+  Check(silent >= Options().lease + lost_run_timeout_ - absl::Seconds(4) ||
+            (job.restart.has_value() && job.restart->on.contains(RestartCause::kNodeLoss)),
+        "a run that nobody could continue elsewhere outlasts a cut");
+}
+
+}  // namespace stretto::coordinator::testing
