@@ -197,6 +197,10 @@ void Daemon::NoteMembership(const std::string& cluster_id, int64_t epoch) {
 
 void Daemon::OnRegistered(const v1::Registered& registered) {
   NoteMembership(registered.cluster_id(), 0);
+  const absl::Duration end_grace =
+      registered.has_end_grace()
+          ? absl::Milliseconds(TimeUtil::DurationToMilliseconds(registered.end_grace()))
+          : options_.stop_grace;
   for (const v1::HeldRank& held : offered_) {
     const RankKey key = KeyOf(held);
     bool keep = true;  // ranks that the answer does not mention are kept, with every report
@@ -209,7 +213,10 @@ void Daemon::OnRegistered(const v1::Registered& registered) {
     if (keep) {
       relay_.Rewind(key, acked);
     } else {
-      supervisor_.StopOne(key, options_.stop_grace, "the coordinator does not want it any more");
+      const std::string reason = "the coordinator does not want it any more";
+      supervisor_.StopOne(key, end_grace, reason, [&](const RankKey& trainer) {
+        return trainers_->RequestStop(trainer, /*checkpoint=*/true, reason);
+      });
       relay_.Drop(key);
     }
   }

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Starting, stopping and queries; supervisor_watch.cc has the watching thread. A trainer is in the
-// table from the moment it is spawned until it has been reaped and its end reported. Stopping only
-// sets deadlines (SIGTERM, then SIGKILL) and wakes the watching thread, which sends the signals.
-// Files and the relay are accessed without the lock.
+// Stopping and queries; supervisor_start.cc has the start of trainers, and supervisor_watch.cc the
+// watching thread. A trainer is in the table from the moment it is spawned until it has been reaped
+// and its end reported. Stopping only sets deadlines (SIGTERM, then SIGKILL) and wakes the watching
+// thread, which sends the signals. Files and the relay are accessed without the lock.
 
 #include "worker/daemon/supervisor.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/eventfd.h>
@@ -23,29 +22,10 @@
 #include "proto/base/check.h"
 #include "proto/base/status_macros.h"
 #include "spdlog/spdlog.h"
-#include "worker/daemon/rank_exit.h"
-#include "worker/daemon/trainer_environment.h"
 
 namespace stretto::daemon {
-namespace {
 
 namespace v1 = stretto::v1alpha1;
-
-ReportRelay::Report LogWarning(const absl::Status& status) {
-  ReportRelay::Report report;
-  v1::RankWarning* warning = report.mutable_warning();
-  warning->set_condition("LogIntact");
-  warning->set_reason(absl::IsResourceExhausted(status) ? "DiskFull" : "LogNotWritable");
-  warning->set_message(absl::StrCat("the trainer's output is lost: ", status.message()));
-  return report;
-}
-
-absl::Status Faulty(const Slot& slot, const std::string& why) {
-  return absl::FailedPreconditionError(
-      absl::StrCat("slot ", slot.index, ", ", slot.description, ", is faulty: ", why));
-}
-
-}  // namespace
 
 Supervisor::Supervisor(Options options, const RunFolders& folders, ReportRelay& relay,
                        const Clock& clock, CountObserver observer)
@@ -74,124 +54,6 @@ void Supervisor::Wake() {
   [[maybe_unused]] const ssize_t n = ::write(event_.get(), &one, sizeof(one));
 }
 
-// ---- starting
-
-void Supervisor::Assign(const v1::Assign& assign) {
-  std::set<std::string> in_use;
-  std::set<RankKey> leaving;  // trainers that are stopped in a slot of this assignment
-  {
-    const MutexLock lock(mu_);
-    const int64_t newest = NewestEpochLocked(assign.job_uid());
-    if (assign.epoch() < newest) {
-      spdlog::warn("assignment refused: its epoch is not current job={} epoch={} current={}",
-                   assign.job_id(), assign.epoch(), newest);
-      return;
-    }
-    epochs_[assign.job_uid()] = assign.epoch();
-    for (const auto& [key, trainer] : trainers_) {
-      in_use.insert(key.job_uid);
-      for (const v1::RankSlot& rank : assign.ranks()) {
-        if (trainer.stopping && trainer.slot == rank.slot()) leaving.insert(key);
-      }
-    }
-  }
-  in_use.insert(assign.job_uid());
-  Stop(assign.job_uid(), assign.epoch() - 1, absl::ZeroDuration(), "a newer epoch was assigned");
-  for (const RankKey& key : leaving)
-    StopOne(key, absl::ZeroDuration(), "its slot was assigned again");
-  folders_.Prune(options_.keep_jobs, in_use);
-
-  const auto shared = std::make_shared<const v1::Assign>(assign);
-  absl::Status failure;
-  for (const v1::RankSlot& rank : assign.ranks()) {
-    const RankKey key{assign.job_uid(), assign.epoch(), rank.rank()};
-    if (folders_.Find(key).ok() || relay_.Exit(key).has_value()) continue;  // started before
-    const absl::Status status =
-        failure.ok() ? StartRank(shared, key, rank.slot())
-                     : absl::CancelledError("not started: another rank here could not be");
-    if (status.ok()) continue;
-    ReportUnstarted(key, *shared, rank.slot(), status);
-    if (failure.ok()) failure = status;
-  }
-  if (!failure.ok()) {
-    Stop(assign.job_uid(), assign.epoch(), options_.grace,
-         absl::StrCat("a rank of the job could not be started: ", failure.message()));
-  }
-  NotifyCount();
-}
-
-absl::Status Supervisor::StartRank(const std::shared_ptr<const v1::Assign>& assign,
-                                   const RankKey& key, int32_t slot) {
-  ASSIGN_OR_RETURN(const RunFolder folder, folders_.Create(*assign, key.rank));
-  relay_.Add(key, assign->job_id(), slot, folder);
-  if (slot < 0 || slot >= static_cast<int32_t>(options_.slots.size())) {
-    return absl::OutOfRangeError(absl::StrCat("slot ", slot, " does not exist: this node has ",
-                                              options_.slots.size(), " slots"));
-  }
-  const Slot& here = options_.slots[slot];
-  if (options_.fault != nullptr) {
-    const std::string fault = options_.fault(here);
-    if (!fault.empty()) return Faulty(here, fault);
-  }
-  // The UUID is needed to make only this GPU visible to its trainer.
-  if (here.kind == SlotKind::kGpu && here.gpu_uuid.empty())
-    return Faulty(here, "the driver reports no UUID for it");
-  absl::StatusOr<FileDescriptor> log =
-      folder.OpenLog(absl::StrCat("--- stretto-worker starts job ", assign->job_id(), " epoch ",
-                                  key.epoch, " rank ", key.rank, " in slot ", slot));
-  // Training is worth more than its log, so the trainer starts without one.
-  if (!log.ok()) {
-    relay_.Append(key, LogWarning(log.status()));
-    log = FileDescriptor(::open("/dev/null", O_WRONLY | O_CLOEXEC));
-  }
-  SpawnOptions spawn;
-  spawn.binary = options_.trainer_binary;
-  spawn.args = {"--socket", options_.socket_path,    "--job-uid", key.job_uid,
-                "--epoch",  absl::StrCat(key.epoch), "--rank",    absl::StrCat(key.rank)};
-  spawn.env = TrainerEnvironment(here.gpu_uuid, options_.interface_address);
-  spawn.output_fd = log->get();
-  spawn.core = here.core;
-
-  ProcessId process;
-  {
-    // Locked until the trainer is in the table, because it may attach before Spawn returns.
-    const MutexLock lock(mu_);
-    RETURN_IF_ERROR(MayStartLocked(key));
-    ASSIGN_OR_RETURN(process, Spawn(spawn));
-    Trainer trainer;
-    trainer.assign = assign;
-    trainer.slot = slot;
-    trainer.folder = folder;
-    trainer.process = process;
-    ASSIGN_OR_RETURN(trainer.watch, WatchProcess(process));
-    trainers_[key] = std::move(trainer);
-  }
-  Wake();
-  spdlog::info("trainer started job={} epoch={} rank={} slot={} pid={}", assign->job_id(),
-               key.epoch, key.rank, slot, process.pid);
-  // If the daemon dies before this, the next one does not adopt the trainer but rejects it, and the
-  // trainer ends by itself.
-  const absl::Status written = folder.WriteProcess(process);
-  if (!written.ok()) {
-    spdlog::error("trainer cannot be adopted after a restart: {}", written.ToString());
-  }
-  return absl::OkStatus();
-}
-
-void Supervisor::ReportUnstarted(const RankKey& key, const v1::Assign& assign, int32_t slot,
-                                 const absl::Status& why) {
-  spdlog::error("trainer not started job={} epoch={} rank={}: {}", assign.job_id(), key.epoch,
-                key.rank, why.ToString());
-  const absl::StatusOr<RunFolder> folder = folders_.Create(assign, key.rank);
-  // Without a folder its reports are kept in memory.
-  relay_.Add(key, assign.job_id(), slot,
-             folder.ok() ? *folder : RunFolder(folders_.root() + "/none"));
-  ReportRelay::Report report;
-  *report.mutable_exit() = UnstartedExit(key, assign.job_id(), why, clock_.Now());
-  relay_.Append(key, std::move(report));
-  relay_.End(key, absl::IsCancelled(why));
-}
-
 // ---- stopping
 
 void Supervisor::Stop(const std::string& job_uid, int64_t epoch, absl::Duration grace,
@@ -208,12 +70,14 @@ void Supervisor::StopAll(absl::Duration grace, const std::string& reason, const 
   StopRanks([](const RankKey&) { return true; }, grace, reason, ask);
 }
 
-void Supervisor::StopOne(const RankKey& key, absl::Duration grace, const std::string& reason) {
-  StopRanks([&](const RankKey& other) { return other == key; }, grace, reason, nullptr);
+void Supervisor::StopOne(const RankKey& key, absl::Duration grace, const std::string& reason,
+                         const Ask& ask) {
+  StopRanks([&](const RankKey& other) { return other == key; }, grace, reason, ask);
 }
 
 void Supervisor::StopRanks(const Selector& selector, absl::Duration grace,
                            const std::string& reason, const Ask& ask) {
+  DropWaiting(selector);
   std::vector<std::pair<RankKey, RunFolder>> chosen;
   {
     const MutexLock lock(mu_);

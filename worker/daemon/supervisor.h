@@ -63,9 +63,11 @@ class Supervisor {
   // before anything else.
   void Adopt();
 
-  // Starts the ranks that this node has not seen before; trainers of older epochs of the job are
-  // killed first. A rank that cannot be started is reported by its RankExit (reason SlotUnknown,
-  // SlotFaulty, DiskFull, SpawnFailed), and the rest of its gang on this node is stopped.
+  // Starts the ranks that this node has not seen before. If trainers of older epochs of the job
+  // still run here, or trainers that are being stopped in one of the slots, it stops the former and
+  // starts the ranks once all of them have ended. A rank that cannot be started is reported by its
+  // RankExit (reason SlotUnknown, SlotFaulty, DiskFull, SpawnFailed), and the rest of its gang on
+  // this node is stopped.
   void Assign(const stretto::v1alpha1::Assign& assign);
 
   // Asks a trainer to stop by itself. Returns whether the request reached it.
@@ -78,7 +80,8 @@ class Supervisor {
   // The same for every trainer, and starts no more.
   void StopAll(absl::Duration grace, const std::string& reason, const Ask& ask);
   // The same for one rank.
-  void StopOne(const RankKey& key, absl::Duration grace, const std::string& reason);
+  void StopOne(const RankKey& key, absl::Duration grace, const std::string& reason,
+               const Ask& ask = nullptr);
   // Returns true if no trainer is left within `timeout`.
   bool WaitUntilEmpty(absl::Duration timeout);
 
@@ -116,6 +119,12 @@ class Supervisor {
   };
   using Selector = std::function<bool(const RankKey&)>;
 
+  bool IsBlockedLocked(const stretto::v1alpha1::Assign& assign) const REQUIRES(mu_);
+  void StartRanks(const std::shared_ptr<const stretto::v1alpha1::Assign>& assign);
+  // Starts the assignments that nothing blocks any more.
+  void StartWaiting();
+  // Reports the ranks of the waiting assignments that `selector` chooses as never started.
+  void DropWaiting(const Selector& selector);
   absl::Status StartRank(const std::shared_ptr<const stretto::v1alpha1::Assign>& assign,
                          const RankKey& key, int32_t slot);
   // Returns true if the rank failed on its own while no daemon was running.
@@ -150,6 +159,7 @@ class Supervisor {
   CondVar emptied_;
   std::map<RankKey, Trainer> trainers_ GUARDED_BY(mu_);    // alive, or not reaped yet
   std::map<std::string, int64_t> epochs_ GUARDED_BY(mu_);  // newest epoch per job uid
+  std::vector<std::shared_ptr<const stretto::v1alpha1::Assign>> waiting_ GUARDED_BY(mu_);
   // Gangs (job uid, epoch) that lost a member.
   std::set<std::pair<std::string, int64_t>> broken_ GUARDED_BY(mu_);
   bool closed_ GUARDED_BY(mu_) = false;  // StopAll was called

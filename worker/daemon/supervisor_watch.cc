@@ -80,9 +80,7 @@ bool Supervisor::AdoptRun(const StoredRun& run) {
     spdlog::info("trainer adopted job={} epoch={} rank={} pid={}", run.assign.job_id(),
                  run.key.epoch, run.key.rank, run.process->pid);
     if (!current) {
-      // One that is done may be saving its state because nobody wants it any more.
-      StopOne(run.key, run.done ? options_.grace : absl::ZeroDuration(),
-              "left over from an epoch that is not current");
+      StopOne(run.key, options_.grace, "left over from an epoch that is not current");
     }
     return false;
   }
@@ -204,10 +202,13 @@ void Supervisor::HandleOne(const Ended& ended) {
         },
         options_.grace, absl::StrCat("rank ", ended.key.rank, " of the job failed"), nullptr);
   }
-  // Erased last, because WaitUntilEmpty promises that the end of every trainer has been reported.
-  const MutexLock lock(mu_);
-  trainers_.erase(ended.key);
-  if (trainers_.empty()) emptied_.NotifyAll();
+  {
+    // Erased last, because WaitUntilEmpty promises that the end of every trainer has been reported.
+    const MutexLock lock(mu_);
+    trainers_.erase(ended.key);
+    if (trainers_.empty()) emptied_.NotifyAll();
+  }
+  StartWaiting();
 }
 
 void Supervisor::WriteExit(const RankKey& key, const std::string& job_id, const RunFolder& folder,

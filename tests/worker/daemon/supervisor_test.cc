@@ -14,6 +14,8 @@
 #include <condition_variable>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <thread>
 
 #include "absl/strings/match.h"
 #include "tests/worker/daemon/temp_dir.h"
@@ -236,6 +238,38 @@ TEST_F(SupervisorTest, AnOlderEpochIsRefusedAndALiveOneOnDiskIsKilled) {
   EXPECT_TRUE(supervisor_->WaitUntilEmpty(absl::Seconds(20)));
   EXPECT_FALSE(IsAlive(old));
   EXPECT_EQ(relay_.Exit({kUid, 4, 0})->reason(), "ExitUnobserved");
+}
+
+// A trainer that was asked to end may be saving its state, so who comes next waits for its slot.
+TEST_F(SupervisorTest, AnAssignmentWaitsForTrainersThatAreBeingStopped) {
+  const std::string ready = dir_.path() + "/ready", saved = dir_.path() + "/saved";
+  Start("[ $6 != 1 ] && exit 0\ntrap 'while [ ! -e " + saved +
+        " ]; do :; done; exit 0' TERM\n: > " + ready + "\nwhile :; do :; done");
+  const auto wait = [](const std::function<bool()>& done) {
+    const absl::Time deadline = absl::Now() + absl::Seconds(20);
+    while (!done() && absl::Now() < deadline) std::this_thread::yield();
+    return done();
+  };
+  supervisor_->Assign(MakeAssign(1));
+  ASSERT_TRUE(wait([&] { return std::filesystem::exists(ready); }));
+  supervisor_->StopOne({kUid, 1, 0}, absl::Minutes(1), "nobody wants it");
+  v1::Assign other = MakeAssign(1, 2), cancelled = MakeAssign(1, 3);
+  other.set_job_uid("other567");
+  cancelled.set_job_uid("cancelled");
+  supervisor_->Assign(other);
+  supervisor_->Assign(other);  // again, as after a new session
+  supervisor_->Assign(cancelled);
+  supervisor_->Stop("cancelled", 3, absl::Seconds(10), "cancelled");
+  EXPECT_THAT(relay_.Exit({"cancelled", 3, 0})->message(),
+              HasSubstr("it was stopped before its slot was free"));
+  EXPECT_FALSE(folders_.Find({"other567", 2, 0}).ok());
+  EXPECT_TRUE(supervisor_->Alive({kUid, 1, 0}));
+
+  std::ofstream(saved) << "now";
+  ASSERT_TRUE(wait([&] { return relay_.Exit({"other567", 2, 0}).has_value(); }));
+  EXPECT_EQ(relay_.Exit({"other567", 2, 0})->reason(), "Completed")
+      << relay_.Exit({"other567", 2, 0})->message();
+  EXPECT_EQ(ExitOf(0).exit_code(), 0);
 }
 
 TEST_F(SupervisorTest, APidFileOfAnotherProcessIsNotTrusted) {
