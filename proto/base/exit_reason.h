@@ -33,7 +33,7 @@ enum class ExitReason : uint8_t {
   kCheckpointFailed,    // the job's purpose is a checkpoint, which could not be written
   kPeerLost,            // another rank of the job ended or became unreachable
   kDaemonLost,          // the worker daemon was silent for longer than its lease
-  kStaleEpoch,          // the daemon has a newer attempt of the job
+  kStaleEpoch,          // a newer attempt of the job has begun
 
   // A daemon's account of a process that left no report.
   kCrashed,         // by a signal that a fault of the program raises

@@ -22,6 +22,7 @@
 #include "proto/base/status_macros.h"
 #include "worker/checkpoint/checked_file.h"
 #include "worker/checkpoint/checkpoint.h"
+#include "worker/checkpoint/fence.h"
 #include "worker/checkpoint/job_folder.h"
 
 namespace stretto {
@@ -48,25 +49,6 @@ void RemoveCheckpoint(const std::string& job_folder, const JobEntry& checkpoint,
 
 bool IsOf(const FolderName& name, const std::string& job_uid) {
   return name.kind == FolderName::Kind::kTemporary && name.run == ShortUid(job_uid);
-}
-
-absl::Status CheckFence(const std::string& job_folder, const std::vector<JobEntry>& folders,
-                        const TrainingState& state) {
-  for (const JobEntry& folder : folders) {
-    int64_t other = 0;
-    if (IsOf(folder.name, state.job_uid)) {
-      other = folder.name.suffix;
-    } else if (folder.name.kind == FolderName::Kind::kFinal) {
-      const absl::StatusOr<Manifest> manifest = ReadManifest(folder.path);
-      if (manifest.ok() && manifest->state.job_uid == state.job_uid) other = manifest->state.epoch;
-    }
-    if (other > state.epoch) {
-      return absl::AbortedError(absl::StrCat("checkpoint in ", job_folder, ": found epoch ", other,
-                                             " in ", fs::path(folder.path).filename().string(),
-                                             ", expected none newer than ours, ", state.epoch));
-    }
-  }
-  return absl::OkStatus();
 }
 
 absl::StatusOr<Manifest> Merge(const TrainingState& state, const std::vector<ShardInfo>& shards,
@@ -145,7 +127,9 @@ void Prune(const std::string& job_folder, const TrainingState& state, int keep) 
   if (!folders.ok()) return;
   std::vector<std::pair<std::pair<int64_t, int64_t>, JobEntry>> whole;
   for (const JobEntry& folder : *folders) {
-    if (IsOf(folder.name, state.job_uid) && folder.name.suffix < state.epoch) {
+    // Of step 0 is the fence that this attempt has raised: the checkpoint is one now.
+    if (IsOf(folder.name, state.job_uid) &&
+        folder.name.suffix < state.epoch + (folder.name.step == 0 ? 1 : 0)) {
       RemoveFolder(folder.path);
     }
     if (folder.name.kind != FolderName::Kind::kFinal || folder.name.step == state.step) continue;
@@ -216,8 +200,7 @@ absl::StatusOr<std::string> Commit(const std::string& job_folder, const Training
     ASSIGN_OR_RETURN(manifest.attachments, WriteAttachments(temporary, attachments));
     RETURN_IF_ERROR(WriteManifest(temporary, manifest));
     // Checked as late as possible, because a shared folder offers no compare-and-rename.
-    ASSIGN_OR_RETURN(const std::vector<JobEntry> folders, ListJobFolder(job_folder));
-    RETURN_IF_ERROR(CheckFence(job_folder, folders, state));
+    RETURN_IF_ERROR(CheckFence(job_folder, {Epoch(state.epoch), state.job_uid}));
     RETURN_IF_ERROR(PutOthersAside(job_folder, state, final_folder));
     return MoveIntoPlace(temporary, final_folder);
   };

@@ -25,6 +25,7 @@
 #include "proto/base/status_macros.h"
 #include "proto/base/units.h"
 #include "worker/checkpoint/checkpoint.h"
+#include "worker/checkpoint/fence.h"
 #include "worker/checkpoint/verifying_reader.h"
 #include "worker/engine/layout/layout.h"
 #include "worker/exchange/model_note.h"
@@ -215,6 +216,10 @@ absl::StatusOr<std::unique_ptr<SavedState>> FindSavedState(const JobConfig& conf
     Attempt self = AttemptOf(config);
     if (config.saved_step == 0) self.epoch = Epoch(0);
     const auto find = [&](const CheckFolder& check) {
+      // Before the choice, so that trainers of an earlier attempt that nobody could reach save
+      // nothing newer behind it.
+      const absl::Status fenced = RaiseFence(config.checkpoint_folder, AttemptOf(config));
+      if (!fenced.ok()) spdlog::warn("earlier attempts may still save: {}", fenced.ToString());
       return FindOwnNewestValid(config.checkpoint_folder, self, check);
     };
     ASSIGN_OR_RETURN(folder, Choose("the job's own checkpoints", find, control, damaged));

@@ -19,6 +19,7 @@
 #include "absl/strings/str_format.h"
 #include "proto/base/clock.h"
 #include "proto/base/status_macros.h"
+#include "worker/checkpoint/fence.h"
 #include "worker/engine/cost/mfu.h"
 #include "worker/trainer/agreement/sum_in_turn.h"
 #include "worker/trainer/checkpointing.h"
@@ -96,10 +97,14 @@ class Loop {
   // asked for a checkpoint, it is written first. A stop that could not save what it was asked to is
   // not clean: its status is the reason.
   std::optional<TrainResult> Stopped() {
-    const StopRequest request = c_.link.stop_request(c_.lease);
+    const StopRequest request = Request();
     const absl::StatusOr<ControlWord> all = AgreeOn(request);
     if (!all.ok()) return Ended(ReasonOfCheckpoint(all.status()), all.status());
     if (!all->stop) return std::nullopt;
+    if (fenced_) {
+      return Ended(ExitReason::kStaleEpoch,
+                   absl::AbortedError("a newer attempt of this job has begun"));
+    }
     spdlog::info("stopping after step {}: {}", state_.step,
                  request.stop ? request.reason : "asked to");
     std::string unsaved;
@@ -138,7 +143,15 @@ class Loop {
     c_.flight.SetPhase(FlightPhase::kCheckpoint, Clock::Real().Monotonic());
     ASSIGN_OR_RETURN(std::string failed, SaveCheckpoint(c_, state_));
     if (failed.empty()) last_checkpoint_ = state_.step;
+    fenced_ = !failed.empty() && c_.config.rank == 0 &&
+              absl::IsAborted(CheckFence(c_.config.checkpoint_folder, AttemptOf(c_.config)));
     return failed;
+  }
+
+  // What is asked of this rank. A fenced attempt can save nothing more, so it stops.
+  StopRequest Request() const {
+    if (fenced_) return {.stop = true, .reason = NameOf(ExitReason::kStaleEpoch)};
+    return c_.link.stop_request(c_.lease);
   }
 
   // Saves the end of training. Where that fails it tries again, because the cause may be one that
@@ -162,7 +175,7 @@ class Loop {
     do {
       c_.sleep(std::min(pause, kSlice));
       pause -= kSlice;
-      ASSIGN_OR_RETURN(const ControlWord all, AgreeOn(c_.link.stop_request(c_.lease)));
+      ASSIGN_OR_RETURN(const ControlWord all, AgreeOn(Request()));
       if (all.stop) return true;
     } while (pause > absl::ZeroDuration());
     return false;
@@ -250,7 +263,7 @@ class Loop {
     }
     ASSIGN_OR_RETURN(
         const std::optional<double> loss, c_.evaluation->MeanLoss([&]() -> absl::StatusOr<bool> {
-          ASSIGN_OR_RETURN(const ControlWord all, AgreeOn(c_.link.stop_request(c_.lease)));
+          ASSIGN_OR_RETURN(const ControlWord all, AgreeOn(Request()));
           return all.stop;
         }));
     waits_.evaluation = {{begin, NowNanoseconds()}};
@@ -350,6 +363,7 @@ class Loop {
   std::optional<v1alpha1::Evaluation> evaluated_;  // the evaluation after the last step
   std::string unsaved_;                 // why the end of training could not be saved; else empty
   std::optional<TrainResult> stopped_;  // by a request that ended the tries to save that
+  bool fenced_ = false;                 // rank 0: a newer attempt of the job has begun
   bool started_ = false;                // the first step of this run is done
   bool not_finite_ = false;             // the gradient norm of the last step
   int not_finite_in_a_row_ = 0;

@@ -9,6 +9,7 @@
 
 #include "tests/worker/test_files.h"
 #include "worker/checkpoint/checkpoint.h"
+#include "worker/checkpoint/fence.h"
 
 namespace stretto {
 namespace {
@@ -70,6 +71,26 @@ TEST_F(LineageTest, ARunNeitherPrunesNorIsFencedOffByAnotherOfItsName) {
   EXPECT_EQ(Own(kOld, 8), "step-00000060");
   EXPECT_EQ(Own("cccccccc", 9), "");
   EXPECT_EQ(Save(kOld, 6, 70).code(), absl::StatusCode::kAborted);
+}
+
+// An attempt that begins, on a folder that need not exist yet.
+TEST_F(LineageTest, ARaisedFenceHoldsUntilTheAttemptHasACheckpoint) {
+  ASSERT_EQ(RaiseFence(job_, {Epoch(5), kNew}), absl::OkStatus());
+  EXPECT_THAT(Names(), ElementsAre("step-00000000.tmp-5-bbbbbbbb"));
+  const absl::Status status = Save(kNew, 4, 30);
+  EXPECT_EQ(status.code(), absl::StatusCode::kAborted);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("found epoch 5 in step-00000000.tmp-5-bbbbbbbb"));
+  EXPECT_EQ(CheckFence(job_, {Epoch(4), kOld}), absl::OkStatus());
+  ASSERT_EQ(Save(kNew, 5, 10), absl::OkStatus());
+  EXPECT_THAT(Names(), ElementsAre("step-00000010"));
+  EXPECT_EQ(CheckFence(job_, {Epoch(4), kNew}).code(), absl::StatusCode::kAborted);
+
+  ASSERT_EQ(RaiseFence(job_, {Epoch(6), kNew}), absl::OkStatus());
+  ASSERT_EQ(Save(kNew, 6, 0, 1), absl::OkStatus());  // where the fence is
+  EXPECT_THAT(Names(), ElementsAre("step-00000000"));
+  Spill(job_ + "/file", "no folder");
+  EXPECT_FALSE(RaiseFence(job_ + "/file", {Epoch(7), kNew}).ok());
 }
 
 TEST_F(LineageTest, ACheckpointOfAnotherRunIsPutAsideAndNotReplaced) {

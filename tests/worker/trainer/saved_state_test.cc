@@ -15,6 +15,7 @@
 #include "proto/base/box.h"
 #include "tests/worker/trainer/local_job.h"
 #include "tests/worker/trainer/tiny_job.h"
+#include "worker/checkpoint/fence.h"
 #include "worker/exchange/model_note.h"
 #include "worker/trainer/initial_weights.h"
 #include "worker/trainer/profile.h"
@@ -344,12 +345,13 @@ TEST_F(SavedStateTest, ALaterAttemptContinuesItsRunAndTheFirstWhatTheSpecNames) 
   const auto engine = MakeEngine();
   ASSERT_TRUE(engine->Initialise(1).ok());
   const auto save = [&](const std::string& job, const std::string& run, int64_t step) {
-    const Attempt attempt{Epoch(1), run};
+    const Attempt attempt{Epoch(2), run};
     const auto shard =
         WriteShard(folder_ / job, step, attempt, Rank::Of(0), engine->StateTensors());
     ASSERT_TRUE(shard.ok()) << shard.status();
     TrainingState state = State(step);
     state.job_uid = run;
+    state.epoch = 2;
     ASSERT_TRUE(Commit(folder_ / job, state, {*shard}, 0).ok());
   };
   const auto found = [&]() -> std::string {
@@ -364,6 +366,9 @@ TEST_F(SavedStateTest, ALaterAttemptContinuesItsRunAndTheFirstWhatTheSpecNames) 
   config_.epoch = 2;
   config_.attempt = 2;
   EXPECT_EQ(found(), "");
+  // From now on, an earlier attempt that still trains somewhere saves nothing.
+  EXPECT_TRUE(absl::IsAborted(CheckFence(folder_ / "mine", {Epoch(1), "mine1234"})));
+  EXPECT_EQ(CheckFence(folder_ / "mine", {Epoch(2), "mine1234"}), absl::OkStatus());
   save("mine", "gone5678", 90);  // another run of that name
   EXPECT_EQ(found(), "");
   save("base", "base0000", 50);

@@ -15,6 +15,7 @@
 #include "absl/strings/str_format.h"
 #include "tests/worker/trainer/local_job.h"
 #include "tests/worker/trainer/training.h"
+#include "worker/checkpoint/fence.h"
 
 namespace stretto::trainer {
 namespace {
@@ -180,6 +181,18 @@ TEST_F(TrainLoopTest, ASignalAsksForACheckpoint) {
   EXPECT_EQ(result.reason, ExitReason::kCancelled);
   EXPECT_EQ(result.state.step, 2);
   EXPECT_THAT(Saved(), ElementsAre(2));
+}
+
+// A trainer that nobody can reach trains on until it would save behind a newer attempt.
+TEST_F(TrainLoopTest, AnAttemptEndsOnceANewerOneHasBegun) {
+  config_.epoch = 4;
+  config_.checkpoint_interval = 2;
+  ASSERT_TRUE(RaiseFence(config_.checkpoint_folder, {Epoch(5), config_.job_uid}).ok());
+  const TrainResult result = Run();
+  EXPECT_EQ(result.reason, ExitReason::kStaleEpoch);
+  EXPECT_EQ(result.status, absl::AbortedError("a newer attempt of this job has begun"));
+  EXPECT_THAT(Steps(), ElementsAre("1", "2"));
+  EXPECT_THAT(Saved(), IsEmpty());
 }
 
 // The one that was due could not be written, so the one that is asked for is.
