@@ -126,19 +126,14 @@ void ClusterTest::StartCoordinator(const Arguments& flags) {
 
 Arguments ClusterTest::WorkerArgv(const std::string& name, int slots,
                                   const Arguments& flags) const {
-  Arguments argv = {Binary("stretto-worker"),
-                    "--coordinator",
-                    "127.0.0.1:" + grpc_port_,
-                    "--name",
-                    name,
-                    "--slots",
-                    absl::StrCat(slots),
-                    "--data-root",
-                    Path("data"),
-                    "--checkpoint-root",
+  Arguments argv = {Binary("stretto-worker"), "--name",      name,         "--slots",
+                    absl::StrCat(slots),      "--data-root", Path("data"), "--checkpoint-root",
                     checkpoint_root_};
-  if (std::find(flags.begin(), flags.end(), "--state-dir") == flags.end()) {
-    argv.insert(argv.end(), {"--state-dir", Path(name)});
+  const std::pair<const char*, std::string> usual[] = {{"--coordinator", "127.0.0.1:" + grpc_port_},
+                                                       {"--state-dir", Path(name)}};
+  for (const auto& [flag, value] : usual) {
+    if (std::find(flags.begin(), flags.end(), flag) == flags.end())
+      argv.insert(argv.end(), {flag, value});
   }
   argv.insert(argv.end(), flags.begin(), flags.end());
   return argv;

@@ -106,7 +106,7 @@ TEST_F(FailureTest, RestartedDaemonAdoptsItsTrainers) {
 }
 
 TEST_F(FailureTest, TrainersWithoutADaemonCheckpointAndEnd) {
-  StartCoordinator({"--lease", "1", "--lost-rank-timeout", "4"});
+  StartCoordinator({"--lease", "1", "--lost-rank-timeout", "4", "--lost-run-timeout", "4"});
   StartWorker("node-a", 2, {"--lease", "2"});
   const auto waiting =
       StartStretto(Submit({.name = "orphan", .steps = 100000, .more = kSlow}, {"--wait"}));

@@ -96,7 +96,7 @@ TEST_F(HangTest, ACutBetweenTwoRanksIsNamedWithBothEnds) {
 
 // Its steps take a millisecond, so the stream to the stopped daemon fills up at once.
 TEST_F(HangTest, TrainersOfAStoppedDaemonCheckpointAndEnd) {
-  StartCoordinator({"--lease", "2", "--lost-rank-timeout", "8"});
+  StartCoordinator({"--lease", "2", "--lost-rank-timeout", "8", "--lost-run-timeout", "8"});
   StartWorker("node-a", 2, {"--lease", "3", "--stop-grace", "4"});
   Run({.name = "fast", .steps = 100000000}, 50);
   const pid_t trainers[] = {TrainerPid("fast", 0), TrainerPid("fast", 1)};

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// A worker and the coordinator out of contact, while both are well.
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "tests/integration/cluster.h"
+#include "tests/integration/cut_link.h"
+
+namespace stretto::integration {
+namespace {
+
+using ::testing::HasSubstr;
+
+class ContactTest : public ClusterTest {
+ protected:
+  // A fifth of the time that people have. node-a is behind the link.
+  void Start() {
+    StartCoordinator({"--lease", "1", "--lost-rank-timeout", "4"});
+    link_ = std::make_unique<CutLink>(grpc_port_);
+    StartWorker("node-a", 2, {"--lease", "2", "--coordinator", link_->address()});
+  }
+  static JobFile Job40(const std::string& name, const std::string& restart = "") {
+    return {.name = name,
+            .steps = 40,
+            .more = absl::StrCat(kSlow, "checkpoint: {interval_steps: 5}\n", restart)};
+  }
+  // The same numbers, without the slow link.
+  std::vector<double> CalmLosses() {
+    RunJob({.name = "calm", .steps = 40});
+    return Losses("calm");
+  }
+  void RunAndCut(const JobFile& job) {
+    ASSERT_EQ(Stretto(Submit(job, {})).code, 0);
+    AwaitStep(job.name, 3);
+    link_->Cut();
+  }
+  std::unique_ptr<CutLink> link_;
+};
+
+TEST_F(ContactTest, ARunContinuesThroughACut) {
+  Start();
+  RunAndCut(Job40("apart"));
+  const Json job = AwaitJob("apart", "out of contact", [](const Json& now) {
+    return absl::StrContains(now["conditions"].dump(), "WorkersReachable");
+  });
+  EXPECT_EQ(job["state"], "RUNNING");
+  EXPECT_THAT(ConditionOf(job, "WorkersReachable")["message"].get<std::string>(),
+              HasSubstr("no contact with node-a; the run continues there if contact returns"));
+  EXPECT_GT(LoggedStep("apart", 0), Int(job["progress"]["steps"]));  // it trains on
+  link_->Heal();
+  const Json ended = AwaitState("apart", "SUCCEEDED");
+  EXPECT_EQ(ended["attempt"], 1);
+  EXPECT_EQ(ConditionOf(ended, "WorkersReachable")["reason"], "Returned");
+  EXPECT_EQ(NumbersOf(Steps("apart")), Range(1, 40));
+  EXPECT_EQ(Losses("apart"), CalmLosses());
+}
+
+TEST_F(ContactTest, ARunThatMovedLeavesNothingBehindThatSaves) {
+  Start();
+  RunAndCut(Job40("moved", "restart: {backoff: 0}\n"));
+  const pid_t trainers[] = {TrainerPid("moved", 0), TrainerPid("moved", 1)};
+  StartWorker("node-b", 2);
+  AwaitJob("moved", "in its second attempt", [](const Json& job) { return job["attempt"] == 2; });
+  // Nobody can tell them to stop. Their next checkpoint is refused, and that ends them.
+  for (const pid_t pid : trainers) EXPECT_TRUE(Eventually([&] { return !IsRunning(pid); }));
+  const Json job = AwaitState("moved", "SUCCEEDED");
+  EXPECT_EQ(job["attempts"][0]["cause"], "NODE_LOSS");
+  EXPECT_EQ(job["attempts"][1]["workers"], Json({"workers/node-b"}));
+  link_->Heal();
+  // Reports that waited behind the cut are refused, so the steps of a while are missing; those that
+  // are there have the numbers of a run that nothing disturbed.
+  const std::vector<double> calm = CalmLosses();
+  const std::vector<Json> steps = Steps("moved");
+  EXPECT_EQ(NumbersOf(steps).back(), 40);
+  for (const Json& step : steps)
+    EXPECT_EQ(step["loss"].get<double>(), calm[static_cast<size_t>(Int(step["step"])) - 1]);
+}
+
+}  // namespace
+}  // namespace stretto::integration
