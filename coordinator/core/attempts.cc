@@ -35,6 +35,7 @@ void Core::BeginAttempt(const std::string& id) {
                         .start_time = now_,
                         .end_time = {},
                         .first_failure = {}};
+  attempt.layout = job.layout;
   if (!job.attempts.empty()) attempt.from_step = job.attempts.back().safe_step();
   std::set<std::string> workers;
   for (const RankRecord& rank : job.ranks) workers.insert(rank.worker);
@@ -72,6 +73,7 @@ bool Core::RestartFailed(const std::string& id) {
   job.next_attempt_time = now_ + decision.delay;
   Touch(id).next_attempt = steady_ + decision.delay;
   Release(id, JobState::kPending);
+  ShowLayouts(id);
   SetCondition(id, "Restarting", ConditionStatus::kTrue, NameOf(decision.cause), why);
   SetCondition(
       id, "Scheduled", ConditionStatus::kFalse, "BackingOff",

@@ -126,6 +126,7 @@ absl::Status Core::Handle(const CreateJob& event) {
   record.uid = event.uid;
   record.spec = event.spec;
   record.gang = event.gang;
+  record.fallbacks = event.fallbacks;
   record.device_kind = event.device_kind;
   record.total_steps = event.total_steps;
   record.restart = event.restart;
@@ -136,6 +137,7 @@ absl::Status Core::Handle(const CreateJob& event) {
   undo_.jobs.emplace(event.job_id, std::nullopt);
   Insert({.record = std::move(record), .acked = {}});
   changed_jobs_.insert(event.job_id);
+  ShowLayouts(event.job_id);
   PlaceQueued();
   return absl::OkStatus();
 }

@@ -199,6 +199,15 @@ class Core {
   // No next attempt is coming: condition Restarting becomes FALSE if it is TRUE.
   void CloseRestarting(const std::string& id, const std::string& reason);
 
+  // layouts.cc
+  // The layout in which the job is to be placed next, as JobRecord::layout: before its first
+  // attempt its own, then the first that fits on the workers in contact if they were empty, or its
+  // own if none does.
+  int32_t LayoutFor(const JobRecord& job) const;
+  // Sets condition LayoutsFit: whether the cluster, lost workers included, has room for every
+  // layout.
+  void ShowLayouts(const std::string& id);
+
   // lost_workers.cc
   // Whether the worker is LOST, and its lease ended that long ago.
   bool HasBeenLostFor(const std::string& id, absl::Duration time) const;

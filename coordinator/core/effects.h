@@ -44,6 +44,7 @@ struct SendAssign {
   absl::Time create_time;
   int32_t attempt = 1;
   int64_t saved_step = 0;  // of the newest checkpoint of an earlier attempt; 0: none
+  int32_t layout = 0;      // of restart.layouts, from 1; 0: the spec's own
 };
 struct SendStop {
   std::string job_id;

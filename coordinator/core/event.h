@@ -30,8 +30,9 @@ struct CreateJob {
   int32_t device_kind = 0;
   int64_t total_steps = 0;
   std::optional<RestartPolicy> restart;
-  std::string request_id;      // empty: not idempotent
-  std::string fingerprint;     // of the request body without request_id
+  std::vector<Gang> fallbacks = {};  // as JobRecord::fallbacks
+  std::string request_id;            // empty: not idempotent
+  std::string fingerprint;           // of the request body without request_id
   bool validate_only = false;  // makes all checks and changes nothing; the job does not exist after
 };
 

@@ -59,6 +59,7 @@ void Core::PlaceQueued() {
 void Core::Start(const Placed& placed) {
   JobRecord& job = Change(placed.job_id);
   STRETTO_CHECK(job.state == JobState::kPending);
+  job.layout = LayoutFor(job);
   STRETTO_CHECK(static_cast<int32_t>(placed.ranks.size()) == job.world_size());
   epoch_.last = Epoch(epoch_.last.value() + 1);
   job.state = JobState::kPreparing;
@@ -69,12 +70,15 @@ void Core::Start(const Placed& placed) {
   jobs_.at(placed.job_id).acked.assign(job.ranks.size(), 0);
   BeginAttempt(placed.job_id);
   const std::set<std::string> on = WorkersOf(job);
-  SetCondition(placed.job_id, "Scheduled", ConditionStatus::kTrue, "Placed",
-               absl::StrCat(job.world_size(), job.world_size() == 1 ? " rank on " : " ranks on ",
-                            absl::StrJoin(on, ", "),
-                            CutsBlock(placed.ranks, job.gang)
-                                ? "; a tensor-parallel group is on more than one worker"
-                                : ""));
+  SetCondition(
+      placed.job_id, "Scheduled", ConditionStatus::kTrue, "Placed",
+      absl::StrCat(
+          job.world_size(), job.world_size() == 1 ? " rank on " : " ranks on ",
+          absl::StrJoin(on, ", "),
+          CutsBlock(placed.ranks, job.GangIn(job.layout))
+              ? "; a tensor-parallel group is on more than one worker"
+              : "",
+          job.layout == 0 ? "" : absl::StrCat("; in layout ", job.layout, " of restart.layouts")));
   SetCondition(placed.job_id, "Prepared", ConditionStatus::kFalse, "Preparing", "");
   for (const std::string& worker : on) SendAssignTo(job, worker);
 }

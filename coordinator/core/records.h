@@ -113,6 +113,7 @@ struct AttemptRecord {
   int64_t from_step = 0;   // of the checkpoint that it can continue from; 0: none
   int64_t saved_step = 0;  // of its newest checkpoint; 0: none
   int64_t steps = 0;       // steps_done() at its end
+  int32_t layout = 0;      // as JobRecord::layout
   RestartCause cause = RestartCause::kNone;
   std::optional<FirstFailure> first_failure;
   // The step that a later attempt can continue from.
@@ -127,6 +128,7 @@ struct JobRecord {
   std::string uid;
   std::string spec;  // serialised v1alpha1.JobSpec; opaque here
   Gang gang;
+  std::vector<Gang> fallbacks = {};  // gangs of spec.restart.layouts, in order
   int32_t device_kind = 0;
   int64_t total_steps = 0;
   std::string request_id;   // of CreateJob; may be empty
@@ -140,6 +142,7 @@ struct JobRecord {
   std::optional<absl::Time> end_time;
   int32_t attempt = 0;            // 0: never placed
   Epoch epoch;                    // of the newest attempt
+  int32_t layout = 0;             // of the newest attempt: number of a fallback, from 1; 0: `gang`
   std::vector<RankRecord> ranks;  // by rank; empty while PENDING or SUSPENDED
   std::optional<RestartPolicy> restart;
   int32_t restarts = 0;                         // that count towards restart->max
@@ -164,7 +167,10 @@ struct JobRecord {
   std::optional<absl::Duration> submit_to_first_step;
   std::string summary;  // opaque; attached by the driver when an attempt or the job ends
 
-  int32_t world_size() const { return gang.ranks(); }
+  const Gang& GangIn(int32_t number) const {
+    return number == 0 ? gang : fallbacks[static_cast<size_t>(number) - 1];
+  }
+  int32_t world_size() const { return GangIn(layout).ranks(); }
   // The number of steps that all ranks have finished, not counting those that a later attempt does
   // again.
   int64_t steps_done() const;

@@ -206,7 +206,8 @@ void Core::SendAssignTo(const JobRecord& job, const std::string& worker) {
                     .ranks = {},
                     .create_time = job.create_time,
                     .attempt = job.attempt,
-                    .saved_step = job.attempts.empty() ? 0 : job.attempts.back().from_step};
+                    .saved_step = job.attempts.empty() ? 0 : job.attempts.back().from_step,
+                    .layout = job.layout};
   for (size_t i = 0; i < job.ranks.size(); ++i) {
     if (job.ranks[i].worker != worker || job.ranks[i].gone()) continue;
     assign.ranks.push_back({.rank = Rank::Of(i), .slot = job.ranks[i].slot});

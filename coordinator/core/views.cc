@@ -126,7 +126,7 @@ bool Core::BacksOff(const JobRecord& job) const {
 
 QueuedJob Core::Queued(int64_t number) const {
   const JobRecord& job = Get(id_by_number_.at(number));
-  return {.id = job.id, .gang = job.gang, .kind = job.device_kind};
+  return {.id = job.id, .gang = job.GangIn(LayoutFor(job)), .kind = job.device_kind};
 }
 
 Placement Core::PlaceNow(const QueuedJob& job) const {

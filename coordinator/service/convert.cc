@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/placement/placement.h"
+#include "proto/spec/job/layouts.h"
 
 namespace stretto::service {
 namespace {
@@ -40,7 +41,9 @@ void Fill(const coordinator::SendAssign& from, CoordinatorMessage* to) {
   assign->set_job_id(from.job_id);
   assign->set_job_uid(from.job_uid);
   assign->set_epoch(from.epoch.value());
-  assign->mutable_spec()->ParseFromString(from.spec);
+  v1alpha1::JobSpec spec;
+  spec.ParseFromString(from.spec);
+  *assign->mutable_spec() = spec::WithLayout(spec, from.layout);
   assign->set_world_size(from.world_size);
   for (const coordinator::AssignedRank& rank : from.ranks) {
     auto* slot = assign->add_ranks();
@@ -127,6 +130,7 @@ void FillAttempts(const coordinator::JobRecord& record, v1alpha1::Job* job) {
     *attempt->mutable_start_time() = ToProto(from.start_time);
     if (from.end_time) *attempt->mutable_end_time() = ToProto(*from.end_time);
     attempt->set_steps(from.end_time ? from.steps : record.steps_done());
+    attempt->set_layout(from.layout);
     attempt->set_cause(static_cast<v1alpha1::RestartSpec::Cause>(from.cause));
     if (from.first_failure) FillFailure(*from.first_failure, attempt->mutable_first_failure());
   }

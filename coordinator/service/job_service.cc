@@ -25,6 +25,7 @@
 #include "coordinator/service/validate_request.h"
 #include "proto/base/ids.h"
 #include "proto/base/status_macros.h"
+#include "proto/spec/job/layouts.h"
 #include "proto/spec/job/normalize.h"
 #include "proto/spec/job/ranks.h"
 #include "proto/spec/job/validate.h"
@@ -82,6 +83,9 @@ coordinator::CreateJob CreateEvent(const v1alpha1::CreateJobRequest& request,
   event.device_kind = spec.device();
   event.total_steps = spec.steps();
   event.restart = PolicyOf(spec);
+  for (int i = 1; i <= spec.restart().layouts_size(); ++i) {
+    event.fallbacks.push_back(GangOf(spec::WithLayout(spec, i)));
+  }
   event.request_id = request.request_id();
   event.fingerprint = Fingerprint(request);
   event.validate_only = request.validate_only();

@@ -92,6 +92,12 @@ Json FromStages(const std::vector<StageBlocks>& stages) {
   return json;
 }
 
+Json FromFallbacks(const std::vector<Gang>& gangs) {
+  Json json = Json::array();
+  for (const Gang& gang : gangs) json.push_back(FromStages(gang.stages));
+  return json;
+}
+
 void ReadGang(const Json& json, Gang* gang) {
   // Of a release that did not know blocks.
   Read(json, "world_size", &gang->stages.front().blocks);
@@ -126,7 +132,8 @@ Json FromAttempt(const AttemptRecord& attempt) {
   Json json = {{"number", attempt.number},       {"epoch", attempt.epoch.value()},
                {"workers", attempt.workers},     {"start_time", FromTime(attempt.start_time)},
                {"from_step", attempt.from_step}, {"saved_step", attempt.saved_step},
-               {"steps", attempt.steps},         {"cause", static_cast<int>(attempt.cause)}};
+               {"steps", attempt.steps},         {"cause", static_cast<int>(attempt.cause)},
+               {"layout", attempt.layout}};
   if (attempt.end_time) json["end_time"] = FromTime(*attempt.end_time);
   if (attempt.first_failure) json["first_failure"] = FromFailure(*attempt.first_failure);
   return json;
@@ -142,6 +149,7 @@ AttemptRecord ToAttempt(const Json& json) {
   Read(json, "from_step", &attempt.from_step);
   Read(json, "saved_step", &attempt.saved_step);
   Read(json, "steps", &attempt.steps);
+  Read(json, "layout", &attempt.layout);
   ReadEnum(json, "cause", &attempt.cause);
   ReadFailure(json, "first_failure", &attempt.first_failure);
   return attempt;
@@ -153,6 +161,11 @@ std::string Dump(const Json& json) {
 
 void ReadJob(const Json& json, JobRecord* job) {
   ReadGang(json, &job->gang);
+  for (const Json& stages : json.value("layouts", Json::array())) {
+    Gang& gang = job->fallbacks.emplace_back();
+    ReadGang(Json{{"stages", stages}, {"split_blocks", job->gang.split_blocks}}, &gang);
+  }
+  Read(json, "layout", &job->layout);
   Read(json, "device_kind", &job->device_kind);
   Read(json, "total_steps", &job->total_steps);
   Read(json, "request_id", &job->request_id);
@@ -249,6 +262,8 @@ std::string EncodeJobBody(const JobRecord& job) {
   }
   for (const RankRecord& rank : job.ranks) json["ranks"].push_back(FromRank(rank));
   if (job.restart) json["restart"] = FromPolicy(*job.restart);
+  if (!job.fallbacks.empty()) json["layouts"] = FromFallbacks(job.fallbacks);
+  if (job.layout != 0) json["layout"] = job.layout;
   for (const AttemptRecord& attempt : job.attempts) {
     json["attempts"].push_back(FromAttempt(attempt));
   }
@@ -279,6 +294,11 @@ absl::Status DecodeJobBody(const std::string& body, JobRecord* job) {
   for (const AttemptRecord& attempt : job->attempts) {
     RETURN_IF_ERROR(CheckKnown(object, "cause of an attempt's end", attempt.cause,
                                RestartCause::kPreemption, RestartCause::kNone));
+  }
+  const auto layouts = static_cast<int32_t>(job->fallbacks.size());
+  if (job->layout < 0 || job->layout > layouts) {
+    return absl::DataLossError(absl::StrCat("stored ", object, ": layout: found ", job->layout,
+                                            ", expected 0 to ", layouts));
   }
   for (RestartCause cause : job->restart ? job->restart->on : std::set<RestartCause>()) {
     RETURN_IF_ERROR(CheckKnown(object, "cause of a restart", cause, RestartCause::kPreemption));

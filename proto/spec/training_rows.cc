@@ -158,6 +158,30 @@ std::vector<Field> TrainingRows() {
       {.path = "restart.on",
        .help = "The causes that a restart can cure. Bad input is never retried.",
        .derived = "crash, node_loss, hang and preemption"},
+      {.path = "restart.layouts",
+       .help =
+           "Other ways to spread the job over ranks, in order of preference. A restart uses the "
+           "first layout that fits on the workers that remain, beginning with that of the "
+           "parallelism section. The batch of a step stays the same; sums in another order "
+           "round differently (condition ResumedExactly).",
+       .derived = "none: the job waits for as many slots as it had"},
+      {.path = "restart.layouts.tp_size",
+       .help = "Number of ranks that share every layer, as parallelism.tp_size.",
+       .range = {1, 1024},
+       .unit = "ranks",
+       .derived = "1"},
+      {.path = "restart.layouts.pp_size",
+       .help =
+           "Number of stages, as parallelism.pp_size. With 1, schedule.pipeline has no meaning.",
+       .range = {1, 1024},
+       .unit = "stages",
+       .derived = "1"},
+      {.path = "restart.layouts.dp_size",
+       .help =
+           "Number of replicas, as parallelism.dp_size. With 1, parallelism.zero has no meaning.",
+       .range = {1, 1024},
+       .unit = "replicas",
+       .derived = "1"},
       {.path = "emulated_link",
        .help = "A slower link than the real one, for experiments.",
        .derived = "the real link",

@@ -75,6 +75,28 @@ TEST_F(RestartTest, JobOfALostWorkerContinuesOnASpareOne) {
   ExpectUndisturbed("moved", Job12("calm", kSplit));
 }
 
+// Nowhere is room for two ranks any more.
+TEST_F(RestartTest, JobOfALostWorkerContinuesOnTheOtherOneInASmallerLayout) {
+  StartCoordinator({"--lease", "1", "--lost-rank-timeout", "4"});
+  for (const char* name : {"node-a", "node-b"}) StartWorker(name, 1, {"--lease", "2"});
+  SubmitAndAwait(Job12("shrunk", absl::StrCat(kSplit,
+                                              "restart: {backoff: 0, layouts: [{tp_size: 4},"
+                                              " {tp_size: 1}]}\n")),
+                 6);
+  EXPECT_EQ(ConditionOf(Job("shrunk"), "LayoutsFit")["reason"], "NotEnoughSlots");
+  const pid_t trainer = TrainerPid("shrunk", 1);
+  worker("node-b").Kill();
+  ASSERT_EQ(kill(trainer, SIGKILL), 0);
+  const Json job = AwaitState("shrunk", "SUCCEEDED");
+  ASSERT_EQ(job["attempts"].size(), 2u) << job["attempts"];
+  EXPECT_EQ(job["attempts"][1]["layout"], 2);
+  EXPECT_EQ(job["attempts"][1]["workers"], Json({"workers/node-a"}));
+  EXPECT_EQ(ConditionOf(job, "ResumedExactly")["reason"], "OtherLayout");
+  RunJob({.name = "calm", .steps = 12, .tp_size = 1});
+  EXPECT_EQ(NumbersOf(Steps("shrunk")), Range(1, 12));
+  ExpectNear(Losses("shrunk"), Losses("calm"));
+}
+
 TEST_F(RestartTest, CoordinatorThatDiesWhileAJobWaitsStartsItLater) {
   StartCluster();
   SubmitAndAwait(Job12("patient", "restart: {backoff: 3}\n"), 6);

@@ -99,7 +99,8 @@ void ClusterSim::RunToEnd() {
       for (const JobRecord* job : core.Jobs()) {
         // A job may be too large for all workers together, and its blocks for any of them.
         const std::vector<int32_t>& room = job->device_kind == kGpuKind ? gpus : cores;
-        if (!IsEnded(job->state) && !DealGang(room, job->gang).empty()) return true;
+        if (!IsEnded(job->state) && !DealGang(room, core.Queued(job->number).gang).empty())
+          return true;
       }
       return false;
     });
@@ -175,6 +176,7 @@ void ClusterSim::SubmitJob() {
                       .backoff = absl::Seconds(Pick(5)),
                       .on = {RestartCause::kCrash, RestartCause::kNodeLoss}};
     if (Pick(2) == 0) create.restart->on.insert(RestartCause::kPreemption);
+    if (Pick(2) == 0) create.fallbacks = {{.stages = {{.blocks = 2}}}, {}};
   }
   Submit(create);
 }

@@ -29,6 +29,7 @@
 //   a job has no more attempts than its policy allows             none starts on a cordoned worker
 //   a worker in contact runs ranks of the newest attempts alone   a run that nobody could continue
 //   elsewhere is given up only after the time that a cut may take
+//   a later layout is used only if no earlier one fits on the workers that remain
 
 #include <cstdint>
 #include <deque>

@@ -58,6 +58,7 @@ TEST(CoordinatorSim, InvariantsHoldUnderFaults) {
                             "node cut off",
                             "run continued after a cut",
                             "run moved during a cut",
+                            "restarted in another layout",
                             "job deleted",
                             "worker forgotten",
                             "rank of an older epoch",

@@ -74,16 +74,18 @@ void ClusterSim::CheckQueues(const Core& core) {
       if (IsActive(job->state)) held.emplace(rank.worker, rank.slot);
     }
   }
-  std::map<int32_t, std::vector<int32_t>> known, free;  // by kind and worker
+  std::map<int32_t, std::vector<int32_t>> known, open, free;  // by kind and worker
   for (const auto& [id, worker] : core.workers()) {
     for (int32_t kind : {1, kGpuKind}) {
       int32_t& known_here = known[kind].emplace_back(0);
+      int32_t& open_here = open[kind].emplace_back(0);
       int32_t& free_here = free[kind].emplace_back(0);
       for (const WorkerDevice& device : worker.record.devices) {
         if (device.kind != kind || !device.fault.empty()) continue;
         ++known_here;
-        free_here +=
-            worker.ready() && worker.record.cordon.empty() && !held.contains({id, device.slot});
+        const bool here = worker.ready() && worker.record.cordon.empty();
+        open_here += here;
+        free_here += here && !held.contains({id, device.slot});
       }
     }
   }
@@ -97,7 +99,12 @@ void ClusterSim::CheckQueues(const Core& core) {
       std::vector<RankSlot> slots;
       for (const RankRecord& rank : job->ranks)
         slots.push_back({.worker = rank.worker, .slot = rank.slot});
-      const bool cut = CutsBlock(slots, job->gang);
+      for (int32_t larger = 0; larger < job->layout; ++larger) {
+        Check(DealGang(open[kind], job->GangIn(larger)).empty(),
+              "a later layout is used only if no earlier one fits on the workers that remain");
+      }
+      probes_["restarted in another layout"] += job->layout > 0;
+      const bool cut = CutsBlock(slots, job->GangIn(job->layout));
       Check(!cut || job->gang.split_blocks, "no block is cut that must not be");
       probes_["block on several workers"] += cut;
       for (const RankRecord& rank : job->ranks) {
@@ -109,12 +116,13 @@ void ClusterSim::CheckQueues(const Core& core) {
       }
     }
     if (job->state != JobState::kPending || core.BacksOff(*job)) continue;
-    const int32_t ranks = job->world_size();
-    const bool possible = !DealGang(known[kind], job->gang).empty();
+    const Gang gang = core.Queued(job->number).gang;
+    const int32_t ranks = gang.ranks();
+    const bool possible = !DealGang(known[kind], gang).empty();
     if (!possible && std::accumulate(known[kind].begin(), known[kind].end(), 0) >= ranks)
       ++probes_["block that no worker could hold"];
     if (!possible || !heads.emplace(kind, job->id).second) continue;
-    Check(DealGang(free[kind], job->gang).empty(), "the first job of a kind starts when it can");
+    Check(DealGang(free[kind], gang).empty(), "the first job of a kind starts when it can");
   }
 }
 

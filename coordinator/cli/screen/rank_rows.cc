@@ -7,6 +7,7 @@
 #include "coordinator/cli/screen/ledger_bar.h"
 #include "coordinator/cli/text/figures.h"
 #include "coordinator/cli/text/resource_name.h"
+#include "proto/spec/job/layouts.h"
 #include "proto/spec/job/ranks.h"
 
 namespace stretto::cli {
@@ -17,7 +18,7 @@ using v1alpha1::Ledger;
 
 // Returns the stage of each rank; nothing if the model is in one stage.
 std::vector<int> StagesOfRanks(const Job& job) {
-  const std::vector<int> sizes = spec::RanksOf(job.spec().parallelism());
+  const std::vector<int> sizes = spec::RanksOf(spec::ParallelismOf(job));
   std::vector<int> stages;
   for (size_t stage = 0; stage < sizes.size() && sizes.size() > 1; ++stage)
     stages.insert(stages.end(), static_cast<size_t>(sizes[stage]), static_cast<int>(stage));

@@ -17,6 +17,7 @@
 #include "coordinator/cli/text/figures.h"
 #include "coordinator/cli/text/table.h"
 #include "proto/base/printable.h"
+#include "proto/spec/job/layouts.h"
 #include "proto/spec/job/ranks.h"
 
 namespace stretto::cli {
@@ -114,7 +115,7 @@ std::string LedgerTable(const Ledger& ledger, bool emulated) {
 
 std::string StageTable(const v1alpha1::Job& job) {
   const auto& ledgers = job.progress().rank_ledgers();
-  const std::vector<int> sizes = spec::RanksOf(job.spec().parallelism());
+  const std::vector<int> sizes = spec::RanksOf(spec::ParallelismOf(job));
   if (sizes.size() <= 1 || ledgers.size() != std::accumulate(sizes.begin(), sizes.end(), 0))
     return "";
   std::vector<std::string> headings = {"share"};

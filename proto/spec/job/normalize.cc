@@ -83,6 +83,11 @@ void DeriveSlices(JobSpec* spec) {
 // A step that did not fit into memory does not fit the next time either.
 void DeriveRestart(v1alpha1::RestartSpec* restart) {
   using v1alpha1::RestartSpec;
+  for (v1alpha1::LayoutSpec& layout : *restart->mutable_layouts()) {
+    layout.set_tp_size(OrDefault(layout.tp_size(), 1));
+    layout.set_pp_size(OrDefault(layout.pp_size(), 1));
+    layout.set_dp_size(OrDefault(layout.dp_size(), 1));
+  }
   if (restart->on_size() > 0) return;
   for (const auto cause :
        {RestartSpec::CRASH, RestartSpec::NODE_LOSS, RestartSpec::HANG, RestartSpec::PREEMPTION}) {

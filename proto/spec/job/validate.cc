@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "proto/spec/fields.h"
+#include "proto/spec/job/layouts.h"
 #include "proto/spec/job/places.h"
 #include "proto/spec/job/rules.h"
 #include "proto/spec/job/takers.h"
@@ -95,6 +96,7 @@ std::vector<FieldViolation> ViolationsOf(const JobSpec& spec) {
   CheckTraining(spec, &violations);
   CheckData(spec, &violations);
   CheckDevice(spec, &violations);
+  if (violations.list().empty()) CheckLayouts(spec, &violations);
   return violations.list();
 }
 

@@ -72,6 +72,7 @@ std::string Text(const SendAssign& m) {
                      absl::StrAppend(out, rank.rank.value(), "@", rank.slot);
                    }));
   if (m.attempt > 1) absl::StrAppend(&text, " attempt=", m.attempt, " saved=", m.saved_step);
+  if (m.layout > 0) absl::StrAppend(&text, " layout=", m.layout);
   return text;
 }
 std::string Text(const SendStop& m) {
@@ -152,6 +153,7 @@ Result Scene::Submit(const std::string& id, Gang gang, const std::string& reques
   create.device_kind = kind;
   create.total_steps = 100;
   create.restart = policy;
+  create.fallbacks = fallbacks;
   create.request_id = request;
   create.fingerprint = body;
   create.validate_only = validate_only;

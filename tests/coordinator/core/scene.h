@@ -31,6 +31,7 @@ class Scene final : public Transport, public Persistence {
   }
   // The policy of the jobs that are submitted next.
   std::optional<RestartPolicy> policy;
+  std::vector<Gang> fallbacks;  // their other layouts
   Result Cancel(const std::string& id);
   Result Suspend(const std::string& id);
   Result Resume(const std::string& id);

@@ -93,6 +93,14 @@ std::optional<RestartPolicy> MakePolicy(const Command& command) {
   return policy;
 }
 
+// "layouts=2,1": ranks of each, of blocks of one rank.
+std::vector<Gang> MakeFallbacks(const Command& command) {
+  std::vector<Gang> fallbacks;
+  for (const std::string& ranks : command.List("layouts"))
+    fallbacks.push_back({.stages = {{.blocks = static_cast<int32_t>(Number(ranks))}}});
+  return fallbacks;
+}
+
 // "SLOT:FAULT,..."; no fault: healthy.
 std::vector<SlotHealth> MakeHealth(const Command& command) {
   std::vector<SlotHealth> health;
@@ -145,6 +153,7 @@ void RunCommand(const Command& command, Scene& scene) {
     RunWorker(command, scene);
   } else if (verb == "submit") {
     scene.policy = MakePolicy(command);
+    scene.fallbacks = MakeFallbacks(command);
     scene.Submit(command.object, MakeGang(command), command.Text("request"),
                  command.Text("body", "body"), /*validate_only=*/false,
                  command.Text("on") == "gpu" ? kGpuKind : 1);

@@ -24,6 +24,8 @@ inline JobRecord FullJob(const std::string& id, int64_t number) {
   job.uid = "uid-" + id;
   job.spec = std::string("\x00\xff binary", 9);
   job.gang = {.stages = {{.blocks = 2, .size = 4}, {.blocks = 1, .size = 2}}, .split_blocks = true};
+  job.fallbacks = {{.stages = {{.blocks = 3, .size = 2}}, .split_blocks = true}};
+  job.layout = 1;
   job.device_kind = 1;
   job.total_steps = 1000;
   job.request_id = "request-" + id;

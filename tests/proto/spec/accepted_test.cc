@@ -34,6 +34,7 @@ TEST(AcceptedTest, WeightsDataAndOptionsInAllTheirForms) {
         "restart {}",
         "restart { max: 0 backoff: 0 on: OUT_OF_MEMORY }",
         "restart { max: 1000 backoff: 3600 }",
+        "restart { layouts: { tp_size: 1 } layouts {} }",
         "eval { interval_steps: 5 } data { held_out: 0.25 }",
         "device: DEVICE_CUDA precision: PRECISION_BF16",
         "device: DEVICE_CUDA parallelism { pp_size: 2 tp_size: 2 dp_size: 2 } global_batch_size: 8",

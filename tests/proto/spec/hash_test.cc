@@ -198,7 +198,8 @@ JobSpec FullSpec() {
       "schedule { name: 'domino_hybrid' pipeline { warm_up: [ 3, 1 ] } } "
       "steps: 10 micro_batch_size: 2 global_batch_size: 16 "
       "emulated_link { gigabits_per_second: 1 } profile { steps: 1 } "
-      "eval { interval_steps: 5 early_stop { patience: 2 } } placement {} restart {}"));
+      "eval { interval_steps: 5 early_stop { patience: 2 } } placement {} "
+      "restart { layouts {} layouts {} }"));
 }
 
 Message* MutableParent(JobSpec* spec, const std::string& path) {
@@ -206,6 +207,8 @@ Message* MutableParent(JobSpec* spec, const std::string& path) {
   if (path.rfind(blend, 0) == 0) return spec->mutable_data()->mutable_blend(1);
   const std::string stages = "parallelism.stages.";
   if (path.rfind(stages, 0) == 0) return spec->mutable_parallelism()->mutable_stages(1);
+  const std::string layouts = "restart.layouts.";
+  if (path.rfind(layouts, 0) == 0) return spec->mutable_restart()->mutable_layouts(1);
   return ParentOf(spec, path, /*make=*/false);
 }
 
