@@ -20,6 +20,7 @@
 #include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -57,6 +58,7 @@ struct Options {
   bool repair = false;
   std::string backup;
   double keep_days = 0;
+  std::vector<std::string> quotas;
 };
 
 // $XDG_STATE_HOME/stretto/coordinator, where that is ~/.local/state when unset.
@@ -233,6 +235,11 @@ int Main(int argc, char** argv) {
                  "days for which ended jobs are kept, by the wall clock; 0 sets no limit")
       ->check(CLI::Range(0.0, 36500.0))
       ->capture_default_str();
+  app.add_option("--quota", options.quotas,
+                 "what a project may have at once, as PROJECT:devices=N,queued=N: slots that its "
+                 "jobs hold, and jobs that wait; give it once for each project. With any quota, a "
+                 "project without one may submit nothing")
+      ->type_name("QUOTA");
   app.add_flag("--insecure-listen-beyond-loopback", options.server.insecure_listen_beyond_loopback,
                "allow --listen on an address that other machines can reach, without encryption or "
                "authentication");
@@ -264,6 +271,12 @@ int Main(int argc, char** argv) {
   options.server.core.stop_grace = absl::Seconds(options.stop_grace_seconds);
   if (options.keep_days > 0)
     options.server.core.keep_jobs_for = absl::Hours(24 * options.keep_days);
+  const absl::StatusOr<coordinator::Quotas> quotas = coordinator::ParseQuotas(options.quotas);
+  if (!quotas.ok()) {
+    std::fprintf(stderr, "--quota: %s\n", std::string(quotas.status().message()).c_str());
+    return 2;
+  }
+  options.server.core.quotas = *quotas;
   InitLogging("stretto-coordinator");
   // gRPC would log, in a format of its own, what we report ourselves.
   setenv("GRPC_VERBOSITY", "NONE", 0);

@@ -87,6 +87,7 @@ void Core::Release(const std::string& id, JobState state) {
   JobRecord& job = Change(id);
   job.state = state;
   job.ranks.clear();
+  job.preempted_by.clear();
   job.stop_reason.clear();
   job.stop_with_checkpoint = false;
   job.first_failure.reset();

@@ -18,8 +18,21 @@
 #include "proto/base/status_macros.h"
 
 namespace stretto::coordinator {
+namespace {
 
-Core::Core(CoreOptions options) : options_(options), membership_(options.lease) {}
+// What a person asks for by an event, as the reason of a job's event, and who; else nothing.
+std::pair<std::string, std::string> RequestOf(const Event& event) {
+  if (const auto* create = std::get_if<CreateJob>(&event)) return {"Created", create->caller};
+  if (const auto* cancel = std::get_if<CancelJob>(&event)) return {"CancelAsked", cancel->caller};
+  if (const auto* pause = std::get_if<SuspendJob>(&event)) return {"SuspendAsked", pause->caller};
+  if (const auto* resume = std::get_if<ResumeJob>(&event)) return {"ResumeAsked", resume->caller};
+  return {};
+}
+
+}  // namespace
+
+Core::Core(CoreOptions options)
+    : options_(std::move(options)), membership_(options_.lease), index_(options_.quotas) {}
 
 Effects Core::Apply(const Event& event, Moment now) {
   now_ = now.wall;
@@ -37,12 +50,19 @@ Effects Core::Apply(const Event& event, Moment now) {
     refused.status = std::move(status);
     return refused;
   }
-  CollectRecords(epoch_before);
+  CollectRecords(event, epoch_before);
   return std::move(effects_);
 }
 
-void Core::CollectRecords(Epoch epoch_before) {
+void Core::CollectRecords(const Event& event, Epoch epoch_before) {
   Reindex();
+  const auto [request, caller] = RequestOf(event);
+  for (const std::string& id : changed_jobs_) {
+    const bool asked = id == effects_.job_id;
+    const std::optional<Job>& before = undo_.jobs.at(id);
+    NoteChanges(before ? &before->record : nullptr, now_, asked ? request : "", asked ? caller : "",
+                &jobs_.at(id).record);
+  }
   if (epoch_.last != epoch_before) effects_.persist.emplace_back(epoch_);
   for (const std::string& id : changed_workers_) {
     effects_.persist.emplace_back(membership_.Find(id)->record);
@@ -118,6 +138,7 @@ absl::Status Core::Handle(const CreateJob& event) {
                      workers().size() == 1 ? " worker" : " workers",
                      FaultyNote(FaultySlots(cluster, event.device_kind))));
   }
+  RETURN_IF_ERROR(CheckQuota(event.project, ranks));
   effects_.job_id = event.job_id;
   if (event.validate_only) return absl::OkStatus();
   STRETTO_CHECK(!id_by_uid_.contains(event.uid));
@@ -130,6 +151,9 @@ absl::Status Core::Handle(const CreateJob& event) {
   record.device_kind = event.device_kind;
   record.total_steps = event.total_steps;
   record.restart = event.restart;
+  record.priority = event.priority;
+  record.project = event.project;
+  record.saves = event.saves;
   record.request_id = event.request_id;
   record.fingerprint = event.fingerprint;
   record.number = ++last_number_;

@@ -6,14 +6,14 @@
 // neither a jump of the wall clock nor a pause of the coordinator ends one (moment.h).
 //
 //   PENDING -> PREPARING -> RUNNING -> SUCCEEDED | FAILED
-//   A failure that the job's policy covers: PREPARING, RUNNING -> PENDING
+//   A failure that the job's policy covers, or a preemption: PREPARING, RUNNING -> PENDING
 //   CancelJob: PENDING, SUSPENDED -> CANCELLED; PREPARING, RUNNING -> CANCELLING -> CANCELLED
 //   SuspendJob: PENDING -> SUSPENDED; PREPARING, RUNNING -> SUSPENDING -> SUSPENDED
 //   ResumeJob: SUSPENDED, FAILED, CANCELLED -> PENDING
 //
 // Rules
 // - A gang is placed whole (placement.h) and gets a new epoch. It is RUNNING once all ranks are
-//   prepared.
+//   prepared. queue.cc has the order of the queue, quotas and preemption.
 // - The first rank that fails on its own becomes first_failure, and every worker of the gang is
 //   told to stop. When no rank is left, the attempt has ended. If the job's policy covers the
 //   failure (restart.h), the job is PENDING again, and its next attempt is placed after a delay;
@@ -53,6 +53,7 @@
 #include "coordinator/core/event.h"
 #include "coordinator/core/hang.h"
 #include "coordinator/core/job_index.h"
+#include "coordinator/core/quota.h"
 #include "coordinator/core/records.h"
 #include "coordinator/membership/membership.h"
 #include "coordinator/placement/placement.h"
@@ -74,6 +75,7 @@ struct CoreOptions {
   // Between two ticks more time than this passes only if the coordinator itself stands still
   // (steady_clock.h). About twice the interval of ticks.
   absl::Duration longest_round = absl::Seconds(1);
+  Quotas quotas;
   // Ended jobs are deleted, the one that ended first first, when there are more than this, or when
   // they ended longer ago than this by the wall clock.
   int64_t keep_jobs = INT64_MAX;
@@ -106,8 +108,10 @@ class Core {
   const JobRecord* FindJob(const std::string& id) const;
   const JobRecord* FindJobByUid(const std::string& uid) const;
   std::vector<const JobRecord*> Jobs() const;  // oldest first
-  // Up to `count` jobs that were created before the job with this number, newest first.
-  std::vector<const JobRecord*> JobsBefore(int64_t number, int32_t count) const;
+  // Up to `count` jobs that were created before the job with this number, newest first; of a
+  // project, or of all.
+  std::vector<const JobRecord*> JobsBefore(int64_t number, int32_t count,
+                                           const std::string& project = "") const;
   // Returns Ok if (uid, epoch) is an attempt that may exchange rendezvous keys now. Errors:
   // NotFound, Aborted (stale epoch, or the job has ended).
   absl::Status CheckAttempt(const std::string& uid, Epoch epoch) const;
@@ -117,13 +121,21 @@ class Core {
   std::vector<std::string> JobsOn(const std::string& worker_id) const;  // ids, sorted
   const JobIndex& index() const { return index_; }
   QueuedJob Queued(int64_t number) const;
+  // Whether the project of a job that waits has no devices left for it. `taken` are slots of
+  // projects, beyond those that the index knows.
+  bool IsOverQuota(const JobRecord& job, const std::map<std::string, int64_t>& taken = {}) const;
   // Whether a job waited for the time of its next attempt, not for slots, when the core last looked
   // for jobs to place.
   bool BacksOff(const JobRecord& job) const;
   std::vector<WorkerView> ClusterView() const;
-  // Returns where the job would be placed if it were created now, behind the jobs that wait, or why
-  // it would wait. The result has one entry in all.
-  Placement PlaceNow(const QueuedJob& job) const;
+  const JobRecord& JobOf(int64_t number) const { return Get(id_by_number_.at(number)); }
+  // Ids of the jobs that end to make room for this one.
+  std::vector<std::string> PreemptedFor(const JobRecord& job) const;
+  // Returns where a job would be placed if it were created now, or why it would wait. The result
+  // has one entry in all. Reads id, gang, kind, priority and project of `job`.
+  Placement PlaceNow(const JobRecord& job) const;
+  // Returns Ok if the job would be accepted. Errors: those of CheckQuota.
+  absl::Status CheckQuota(const std::string& project, int32_t ranks) const;
   Epoch last_epoch() const { return epoch_.last; }
 
  private:
@@ -172,8 +184,18 @@ class Core {
   void ForgetPositions(const std::string& worker);
   void FailIfHung(const std::string& id);
 
-  // lifecycle.cc
+  // queue.cc
   void PlaceQueued();
+  struct Pass;
+  void PlaceKind(int32_t kind, Pass* pass);
+  std::vector<RankSlot> TryPlacing(const JobRecord& job) const;
+  std::vector<int64_t> VictimsFor(const QueuedJob& job, int32_t priority,
+                                  const Placer& placer) const;
+  void Preempt(int64_t number, const std::string& why, const std::string& by);
+  // Ends the attempt of a job that has made room, and lets it wait.
+  void Requeue(const std::string& id);
+
+  // lifecycle.cc
   void Start(const Placed& placed);
   void LoseRank(const std::string& id, int32_t rank, ExitReason reason, const std::string& message);
   void Fail(const std::string& id, FirstFailure failure);
@@ -222,7 +244,7 @@ class Core {
 
   // workers.cc
   void Blame(const std::string& worker, const FirstFailure& failure);
-  void Preempt(const std::string& worker);
+  void Drain(const std::string& worker);
 
   // sessions.cc
   absl::Status CheckCluster(const WorkerRegistered& event) const;
@@ -248,7 +270,7 @@ class Core {
   void Insert(Job job);
   void Erase(const std::string& id);
   void EraseOldJobs();
-  void CollectRecords(Epoch epoch_before);
+  void CollectRecords(const Event& event, Epoch epoch_before);
 
   CoreOptions options_;
   Membership membership_;

@@ -21,7 +21,8 @@ namespace stretto::coordinator {
 // Creates a job whose spec has been validated on its own. A request with the request_id and
 // fingerprint of an existing job is ok and returns that job's id. Errors: AlreadyExists (the name
 // is taken, or request_id was used with another fingerprint), FailedPrecondition (the job needs
-// more slots than all registered workers have).
+// more slots than all registered workers have), ResourceExhausted (CheckQuota). In all requests,
+// `caller` is the URI of a person's certificate, or empty.
 struct CreateJob {
   std::string job_id;
   std::string uid;   // fresh
@@ -31,14 +32,19 @@ struct CreateJob {
   int64_t total_steps = 0;
   std::optional<RestartPolicy> restart;
   std::vector<Gang> fallbacks = {};  // as JobRecord::fallbacks
-  std::string request_id;            // empty: not idempotent
-  std::string fingerprint;           // of the request body without request_id
+  int32_t priority = 0;
+  std::string project = "default";
+  bool saves = true;           // it can write checkpoints
+  std::string request_id;      // empty: not idempotent
+  std::string fingerprint;     // of the request body without request_id
   bool validate_only = false;  // makes all checks and changes nothing; the job does not exist after
+  std::string caller = {};
 };
 
 // Errors: NotFound; FailedPrecondition (the job has ended). Ok for a job that is being cancelled.
 struct CancelJob {
   std::string job_id;
+  std::string caller = {};
 };
 
 // Errors: NotFound; FailedPrecondition (the job has not ended).
@@ -50,11 +56,13 @@ struct DeleteJob {
 // that is suspended.
 struct SuspendJob {
   std::string job_id;
+  std::string caller = {};
 };
 
 // Errors: NotFound; FailedPrecondition (the job is not SUSPENDED, FAILED or CANCELLED).
 struct ResumeJob {
   std::string job_id;
+  std::string caller = {};
 };
 
 // Errors: NotFound.

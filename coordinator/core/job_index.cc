@@ -4,21 +4,58 @@
 #include <algorithm>
 
 namespace stretto::coordinator {
+namespace {
+
+void Add(std::map<std::string, int64_t>* counts, const std::string& project, int64_t count) {
+  if (count == 0) return;
+  const auto found = counts->try_emplace(project).first;
+  found->second += count;
+  if (found->second == 0) counts->erase(found);
+}
+
+}  // namespace
+
+QueueWalk::QueueWalk(const Lanes& lanes) {
+  lanes_.reserve(lanes.size());
+  for (const auto& [name, jobs] : lanes) lanes_.emplace_back(jobs.data(), jobs.size());
+}
+
+std::optional<QueueKey> QueueWalk::Next() {
+  std::optional<QueueKey> next;
+  for (size_t i = 0; i < lanes_.size(); ++i) {
+    if (lanes_[i].second == 0 || (next && *next < *lanes_[i].first)) continue;
+    next = *lanes_[i].first;
+    last_ = i;
+  }
+  if (!next) return std::nullopt;
+  ++lanes_[last_].first;
+  --lanes_[last_].second;
+  return next;
+}
+
+std::string JobIndex::LaneOf(const Entry& entry) const {
+  return quotas_.contains(entry.project) ? entry.project : "";
+}
 
 void JobIndex::Put(const JobRecord& job) {
   Remove(job.number);
   Entry entry{.kind = job.device_kind,
+              .key = KeyOf(job),
+              .project = job.project,
               .waits = job.state == JobState::kPending,
               .end = job.end_time,
               .slots = {}};
   if (entry.waits) {
-    std::vector<int64_t>& queue = waiting_[entry.kind];
-    queue.insert(std::upper_bound(queue.begin(), queue.end(), job.number), job.number);
+    std::vector<QueueKey>& queue = waiting_[entry.kind][LaneOf(entry)];
+    queue.insert(std::upper_bound(queue.begin(), queue.end(), entry.key), entry.key);
+    Add(&waiting_of_, entry.project, 1);
   } else if (IsActive(job.state)) {
     for (const RankRecord& rank : job.ranks) {
       entry.slots.emplace_back(rank.worker, rank.slot);
       held_[rank.worker][rank.slot] = job.number;
     }
+    active_[entry.kind].insert(entry.key);
+    Add(&held_by_, entry.project, static_cast<int64_t>(entry.slots.size()));
   } else if (IsEnded(job.state)) {
     ended_.emplace(job.end_time.value_or(absl::InfinitePast()), job.number);
   }
@@ -28,13 +65,20 @@ void JobIndex::Put(const JobRecord& job) {
 void JobIndex::Remove(int64_t number) {
   const auto found = entries_.find(number);
   if (found == entries_.end()) return;
-  if (found->second.waits) {
-    const auto queue = waiting_.find(found->second.kind);
-    queue->second.erase(std::lower_bound(queue->second.begin(), queue->second.end(), number));
-    if (queue->second.empty()) waiting_.erase(queue);
+  const Entry& entry = found->second;
+  if (entry.waits) {
+    Lanes& lanes = waiting_[entry.kind];
+    const auto lane = lanes.find(LaneOf(entry));
+    std::vector<QueueKey>& queue = lane->second;
+    queue.erase(std::lower_bound(queue.begin(), queue.end(), entry.key));
+    if (queue.empty()) lanes.erase(lane);
+    if (lanes.empty()) waiting_.erase(entry.kind);
+    Add(&waiting_of_, entry.project, -1);
   }
-  ended_.erase({found->second.end.value_or(absl::InfinitePast()), number});
-  for (const auto& [worker, slot] : found->second.slots) {
+  if (!entry.slots.empty()) active_[entry.kind].erase(entry.key);
+  Add(&held_by_, entry.project, -static_cast<int64_t>(entry.slots.size()));
+  ended_.erase({entry.end.value_or(absl::InfinitePast()), number});
+  for (const auto& [worker, slot] : entry.slots) {
     const auto held = held_.find(worker);
     if (held == held_.end()) continue;
     // The slot may already be another job's, if this event gave it away.
@@ -43,6 +87,22 @@ void JobIndex::Remove(int64_t number) {
     if (held->second.empty()) held_.erase(held);
   }
   entries_.erase(found);
+}
+
+int64_t JobIndex::WaitingBefore(int32_t kind, const QueueKey& key) const {
+  const auto found = waiting_.find(kind);
+  if (found == waiting_.end()) return 0;
+  int64_t before = 0;
+  for (const auto& [name, queue] : found->second) {
+    before += std::lower_bound(queue.begin(), queue.end(), key) - queue.begin();
+  }
+  return before;
+}
+
+const std::set<QueueKey, std::greater<>>& JobIndex::ActiveOf(int32_t kind) const {
+  static const std::set<QueueKey, std::greater<>> kNone;
+  const auto found = active_.find(kind);
+  return found == active_.end() ? kNone : found->second;
 }
 
 const std::map<int32_t, int64_t>& JobIndex::HeldOn(const std::string& worker) const {

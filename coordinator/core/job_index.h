@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What can be looked up about jobs without walking through all of them: who waits for which kind of
-// slot, who holds which slot, and which job ended first. It follows from the records alone.
+// slot, who holds which slot, how much each project has, and which job ended first. It follows from
+// the records alone.
 //
 // Not thread-safe; copies are independent.
 
+#include <compare>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -13,19 +16,64 @@
 #include <utility>
 #include <vector>
 
+#include "coordinator/core/quota.h"
 #include "coordinator/core/records.h"
 
 namespace stretto::coordinator {
 
+// The place of a job among those of its kind: the smallest is the first in line.
+struct QueueKey {
+  int32_t priority = 0;
+  int64_t number = 0;  // in the order of creation
+
+  // Higher priority first, then the older job.
+  auto operator<=>(const QueueKey& other) const {
+    return std::pair(-priority, number) <=> std::pair(-other.priority, other.number);
+  }
+  bool operator==(const QueueKey&) const = default;
+};
+inline QueueKey KeyOf(const JobRecord& job) { return {job.priority, job.number}; }
+
+// The jobs that wait for one kind of slot. Those of a project that has a quota are in a lane of its
+// name, all others in the lane "", so that a project over its quota is passed by in one step. Each
+// lane is in order and not empty.
+using Lanes = std::map<std::string, std::vector<QueueKey>>;
+
+// Walks through lanes in the order of the queue. Borrows them.
+class QueueWalk {
+ public:
+  explicit QueueWalk(const Lanes& lanes);
+  // Returns the next job; nothing at the end.
+  std::optional<QueueKey> Next();
+  // Passes by the rest of the lane that the last job was in.
+  void CloseLane() { lanes_[last_].second = 0; }
+
+ private:
+  // Jobs that have not been passed yet: the first of them, and their number.
+  std::vector<std::pair<const QueueKey*, size_t>> lanes_;
+  size_t last_ = 0;
+};
+
 class JobIndex {
  public:
+  explicit JobIndex(const Quotas& quotas = {}) : quotas_(quotas) {}
+
   // Takes note of a job as it is now, whatever was known about it before.
   void Put(const JobRecord& job);
   // Forgets a job.
   void Remove(int64_t number);
 
-  // Numbers of the PENDING jobs by the kind of slot that they need, ascending; no empty lists.
-  const std::map<int32_t, std::vector<int64_t>>& waiting() const { return waiting_; }
+  // The PENDING jobs by the kind of slot that they need; no empty entries.
+  const std::map<int32_t, Lanes>& waiting() const { return waiting_; }
+  // How many jobs of this kind wait before this one.
+  int64_t WaitingBefore(int32_t kind, const QueueKey& key) const;
+  // The jobs that hold slots of a kind, the last in line first.
+  const std::set<QueueKey, std::greater<>>& ActiveOf(int32_t kind) const;
+
+  // Of each project: jobs that are PENDING, and slots that its jobs hold. Zeros have no entry.
+  const std::map<std::string, int64_t>& waiting_of() const { return waiting_of_; }
+  const std::map<std::string, int64_t>& held_by() const { return held_by_; }
+
   // The slots of a worker that jobs hold, and the numbers of these jobs. A job holds all its slots
   // until its attempt ends.
   const std::map<int32_t, int64_t>& HeldOn(const std::string& worker) const;
@@ -38,14 +86,20 @@ class JobIndex {
  private:
   struct Entry {
     int32_t kind = 0;
+    QueueKey key;
+    std::string project;
     bool waits = false;
     std::optional<absl::Time> end;
     std::vector<std::pair<std::string, int32_t>> slots;
   };
+  std::string LaneOf(const Entry& entry) const;
 
+  Quotas quotas_;
   std::map<int64_t, Entry> entries_;
   std::set<std::pair<absl::Time, int64_t>> ended_;
-  std::map<int32_t, std::vector<int64_t>> waiting_;
+  std::map<int32_t, Lanes> waiting_;
+  std::map<int32_t, std::set<QueueKey, std::greater<>>> active_;  // by kind
+  std::map<std::string, int64_t> waiting_of_, held_by_;
   std::map<std::string, std::map<int32_t, int64_t>> held_;  // by worker and slot
 };
 

@@ -32,30 +32,6 @@ std::set<std::string> WorkersOf(const JobRecord& job) {
 
 }  // namespace
 
-void Core::PlaceQueued() {
-  last_placing_ = steady_;
-  Reindex();
-  if (index_.waiting().empty()) return;
-  Placer placer(ClusterView());
-  std::map<int64_t, Placed> placed;  // by number, because epochs follow the order of creation
-  for (const auto& [kind, queue] : index_.waiting()) {
-    for (int64_t number : queue) {
-      const QueuedJob job = Queued(number);
-      if (BacksOff(Get(job.id))) continue;
-      if (!placer.IsPossible(job)) continue;
-      std::vector<RankSlot> ranks = placer.Take(job);
-      if (ranks.empty()) break;  // all later jobs of this kind wait behind it
-      placed.emplace(number, Placed{job.id, std::move(ranks)});
-    }
-  }
-  for (const auto& [number, job] : placed) Start(job);
-  // Why exactly a job waits changes with every job ahead of it, so it is not stored (queue_view.h).
-  for (const std::string& id : std::set<std::string>(changed_jobs_)) {
-    if (Get(id).state == JobState::kPending && !BacksOff(Get(id)))
-      SetCondition(id, "Scheduled", ConditionStatus::kFalse, "Waiting", "");
-  }
-}
-
 void Core::Start(const Placed& placed) {
   JobRecord& job = Change(placed.job_id);
   STRETTO_CHECK(job.state == JobState::kPending);
@@ -156,6 +132,11 @@ void Core::FinishIfGone(const std::string& id, const std::string& message) {
     Change(id).first_failure = job.suspect;
   }
   if (job.state == JobState::kSuspending && !completed) return Suspend(id);
+  const bool stopped = job.first_failure.has_value() &&
+                       ExitReasonOf(job.first_failure->reason) == ExitReason::kStopped;
+  if (!job.preempted_by.empty() && job.state != JobState::kCancelling && stopped) {
+    return Requeue(id);
+  }
   if (job.first_failure.has_value() && job.state != JobState::kCancelling && RestartFailed(id)) {
     return;
   }

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "coordinator/core/core.h"
@@ -22,20 +24,23 @@ class QueueView {
   // in the queue.
   JobRecord Shown(const JobRecord& job);
 
-  // `number` is the job's place in the order of creation.
-  Unplaced WhyWaiting(const QueuedJob& job, int64_t number);
-
-  // Returns the slots by rank of a job behind all that wait; empty if it would wait too.
-  std::vector<RankSlot> Try(const QueuedJob& job);
+  // The job need not exist.
+  Unplaced WhyWaiting(const JobRecord& job);
 
  private:
+  // The first job of a queue that could run, and of each project with a quota the first one that
+  // its quota holds up.
+  struct Heads {
+    const JobRecord* first = nullptr;
+    std::map<std::string, const JobRecord*> over_quota;  // by project
+  };
   Placer& placer();
-  // The first job of the kind that could run; nothing if none waits.
-  const std::optional<int64_t>& HeadOf(int32_t kind);
+  const Heads& HeadsOf(int32_t kind);
+  Unplaced WhyOverQuota(const JobRecord& job, const JobRecord& head) const;
 
   const Core& core_;
   std::optional<Placer> placer_;
-  std::map<int32_t, std::optional<int64_t>> heads_;  // numbers, by kind
+  std::map<int32_t, Heads> heads_;  // by kind
 };
 
 }  // namespace stretto::coordinator

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "coordinator/core/event_log.h"
 #include "coordinator/membership/membership.h"
 #include "coordinator/placement/placement.h"
 #include "proto/base/exit_reason.h"
@@ -131,6 +132,9 @@ struct JobRecord {
   std::vector<Gang> fallbacks = {};  // gangs of spec.restart.layouts, in order
   int32_t device_kind = 0;
   int64_t total_steps = 0;
+  int32_t priority = 0;
+  std::string project = "default";
+  bool saves = true;        // it can write checkpoints
   std::string request_id;   // of CreateJob; may be empty
   std::string fingerprint;  // of CreateJob's body
 
@@ -149,7 +153,8 @@ struct JobRecord {
   std::vector<AttemptRecord> attempts;          // the newest kKeptAttempts, oldest first
   std::optional<absl::Time> next_attempt_time;  // of a PENDING job that failed: not earlier
 
-  // The next three are of the newest attempt.
+  // The next four are of the newest attempt.
+  std::string preempted_by;  // id of the job that its slots are to go to; empty: none
   // Set once, when the gang has to end early: the reason. Its workers have been told to stop.
   std::string stop_reason;
   bool stop_with_checkpoint = false;  // they were asked to write one first
@@ -165,6 +170,7 @@ struct JobRecord {
   // From create_time to the latest rank's report.
   std::optional<absl::Duration> submit_to_first_operation;
   std::optional<absl::Duration> submit_to_first_step;
+  EventLog events;
   std::string summary;  // opaque; attached by the driver when an attempt or the job ends
 
   const Gang& GangIn(int32_t number) const {

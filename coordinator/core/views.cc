@@ -81,11 +81,14 @@ absl::Status Core::CheckAttempt(const std::string& uid, Epoch epoch) const {
 
 const Worker* Core::FindWorker(const std::string& id) const { return membership_.Find(id); }
 
-std::vector<const JobRecord*> Core::JobsBefore(int64_t number, int32_t count) const {
+std::vector<const JobRecord*> Core::JobsBefore(int64_t number, int32_t count,
+                                               const std::string& project) const {
   std::vector<const JobRecord*> jobs;
   for (auto it = id_by_number_.lower_bound(number); it != id_by_number_.begin() && count > 0;) {
-    --it, --count;
-    jobs.push_back(&Get(it->second));
+    const JobRecord& job = Get((--it)->second);
+    if (!project.empty() && job.project != project) continue;
+    jobs.push_back(&job);
+    --count;
   }
   return jobs;
 }
@@ -129,12 +132,38 @@ QueuedJob Core::Queued(int64_t number) const {
   return {.id = job.id, .gang = job.GangIn(LayoutFor(job)), .kind = job.device_kind};
 }
 
-Placement Core::PlaceNow(const QueuedJob& job) const {
-  QueueView view(*this);
+bool Core::IsOverQuota(const JobRecord& job, const std::map<std::string, int64_t>& taken) const {
+  const int64_t devices = DevicesOf(options_.quotas, job.project);
+  if (devices == INT64_MAX) return false;
+  int64_t used = job.world_size();
+  for (const auto* counts : {&index_.held_by(), &taken}) {
+    const auto found = counts->find(job.project);
+    if (found != counts->end()) used += found->second;
+  }
+  return used > devices;
+}
+
+absl::Status Core::CheckQuota(const std::string& project, int32_t ranks) const {
+  const auto waiting = index_.waiting_of().find(project);
+  return coordinator::CheckQuota(options_.quotas, project, ranks,
+                                 waiting == index_.waiting_of().end() ? 0 : waiting->second);
+}
+
+std::vector<std::string> Core::PreemptedFor(const JobRecord& job) const {
+  std::vector<std::string> ids;
+  for (const QueueKey& key : index_.ActiveOf(job.device_kind)) {
+    if (JobOf(key.number).preempted_by == job.id) ids.push_back(JobOf(key.number).id);
+  }
+  return ids;
+}
+
+Placement Core::PlaceNow(const JobRecord& job) const {
+  JobRecord last = job;
+  last.number = last_number_ + 1;
   Placement own;
-  std::vector<RankSlot> ranks = view.Try(job);
+  std::vector<RankSlot> ranks = TryPlacing(last);
   if (ranks.empty()) {
-    own.unplaced.push_back(view.WhyWaiting(job, last_number_ + 1));
+    own.unplaced.push_back(QueueView(*this).WhyWaiting(last));
   } else {
     own.placed.push_back({job.id, std::move(ranks)});
   }

@@ -43,7 +43,7 @@ void Core::Blame(const std::string& id, const FirstFailure& failure) {
 absl::Status Core::Handle(const CordonWorker& event) {
   if (membership_.Find(event.id) == nullptr) return NoWorker(event.id);
   ChangeWorker(event.id).SetCordon(event.id, event.reason);
-  if (event.drain) Preempt(event.id);
+  if (event.drain) Drain(event.id);
   PlaceQueued();
   return absl::OkStatus();
 }
@@ -56,7 +56,7 @@ absl::Status Core::Handle(const UncordonWorker& event) {
   return absl::OkStatus();
 }
 
-void Core::Preempt(const std::string& worker) {
+void Core::Drain(const std::string& worker) {
   for (const std::string& id : JobsOn(worker)) {
     const JobRecord& job = Get(id);
     const bool trains = job.state == JobState::kPreparing || job.state == JobState::kRunning;
@@ -64,10 +64,7 @@ void Core::Preempt(const std::string& worker) {
         !job.restart->on.contains(RestartCause::kPreemption)) {
       continue;
     }
-    const bool running = job.state == JobState::kRunning;
-    SetCondition(id, running ? "Running" : "Prepared", ConditionStatus::kFalse,
-                 NameOf(RestartCause::kPreemption), absl::StrCat("worker ", worker, " is drained"));
-    Stop(id, NameOf(RestartCause::kPreemption), /*checkpoint=*/true);
+    Preempt(job.number, absl::StrCat("worker ", worker, " is drained"), /*by=*/"");
   }
 }
 

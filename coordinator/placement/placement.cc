@@ -15,25 +15,8 @@
 namespace stretto::coordinator {
 namespace {
 
-// Returns the slots by rank, empty if the gang does not fit, and marks them as taken.
-std::vector<RankSlot> TakeGang(std::vector<WorkerView>& workers, const QueuedJob& job) {
-  std::vector<std::vector<SlotView*>> free(workers.size());
-  std::vector<int32_t> room;
-  for (size_t i = 0; i < workers.size(); ++i) {
-    for (SlotView& slot : workers[i].slots) {
-      if (workers[i].open() && slot.free && slot.healthy && slot.kind == job.kind)
-        free[i].push_back(&slot);
-    }
-    room.push_back(static_cast<int32_t>(free[i].size()));
-  }
-  std::vector<size_t> taken(workers.size());
-  std::vector<RankSlot> ranks;
-  for (size_t worker : DealGang(room, job.gang)) {
-    SlotView& slot = *free[worker][taken[worker]++];
-    slot.free = false;
-    ranks.push_back({.worker = workers[worker].id, .slot = slot.slot});
-  }
-  return ranks;
+bool IsFree(const WorkerView& worker, const SlotView& slot, int32_t kind) {
+  return worker.open() && slot.free && slot.healthy && slot.kind == kind;
 }
 
 std::string Count(size_t n, const char* noun) {
@@ -138,7 +121,61 @@ Placer::Placer(std::vector<WorkerView> workers) : workers_(std::move(workers)) {
   }
 }
 
-std::vector<RankSlot> Placer::Take(const QueuedJob& job) { return TakeGang(workers_, job); }
+std::vector<int32_t> Placer::RoomFor(int32_t kind) const {
+  const auto reserved = reserved_.find(kind);
+  std::vector<int32_t> room(workers_.size());
+  for (size_t i = 0; i < workers_.size(); ++i) {
+    if (reserved != reserved_.end() && reserved->second[i]) continue;
+    for (const SlotView& slot : workers_[i].slots) room[i] += IsFree(workers_[i], slot, kind);
+  }
+  return room;
+}
+
+std::vector<RankSlot> Placer::Take(const QueuedJob& job) {
+  std::vector<size_t> passed(workers_.size());  // slots of a worker, up to the last one taken
+  std::vector<RankSlot> ranks;
+  for (size_t i : DealGang(RoomFor(job.kind), job.gang)) {
+    WorkerView& worker = workers_[i];
+    while (!IsFree(worker, worker.slots[passed[i]], job.kind)) ++passed[i];
+    SlotView& slot = worker.slots[passed[i]];
+    slot.free = false;
+    ranks.push_back({.worker = worker.id, .slot = slot.slot});
+  }
+  return ranks;
+}
+
+bool Placer::Fits(const QueuedJob& job) const {
+  return !DealGang(RoomFor(job.kind), job.gang).empty();
+}
+
+void Placer::SetFree(const std::vector<RankSlot>& slots, bool free) {
+  for (const RankSlot& of : slots) {
+    const auto worker = std::lower_bound(workers_.begin(), workers_.end(), of.worker,
+                                         [](const auto& w, const auto& id) { return w.id < id; });
+    if (worker == workers_.end() || worker->id != of.worker) continue;
+    for (SlotView& slot : worker->slots) {
+      if (slot.slot == of.slot) slot.free = free;
+    }
+  }
+}
+
+void Placer::Reserve(const QueuedJob& job) {
+  int32_t smallest = INT32_MAX;
+  for (const StageBlocks& stage : job.gang.stages) smallest = std::min(smallest, stage.size);
+  if (job.gang.split_blocks) smallest = 1;
+  std::vector<bool>& reserved = reserved_[job.kind];
+  reserved.resize(workers_.size());
+  for (size_t i = 0; i < workers_.size(); ++i) {
+    int32_t slots = 0;
+    for (const SlotView& slot : workers_[i].slots) slots += slot.kind == job.kind;
+    if (slots >= smallest) reserved[i] = true;
+  }
+}
+
+bool Placer::HasRoom(int32_t kind) const {
+  const std::vector<int32_t> room = RoomFor(kind);
+  return std::any_of(room.begin(), room.end(), [](int32_t free) { return free > 0; });
+}
 
 bool Placer::IsPossible(const QueuedJob& job) {
   const auto [entry, added] = is_possible_.try_emplace({job.kind, job.gang});

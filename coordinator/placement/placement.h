@@ -98,6 +98,17 @@ class Placer {
 
   // Returns the slots by rank and takes them; empty if the gang does not fit.
   std::vector<RankSlot> Take(const QueuedJob& job);
+  // Whether Take would find slots.
+  bool Fits(const QueuedJob& job) const;
+
+  // Marks slots as free or as taken; unknown ones are ignored.
+  void SetFree(const std::vector<RankSlot>& slots, bool free);
+
+  // From now on nothing is placed on a worker that could ever hold a block of this job: not now,
+  // but with all its slots free and repaired. Slots on other workers are of no use to the job.
+  void Reserve(const QueuedJob& job);
+  // Whether a slot of this kind is free that is not reserved.
+  bool HasRoom(int32_t kind) const;
 
   // Whether the gang would fit if it had the cluster for itself. If not, it blocks nobody.
   bool IsPossible(const QueuedJob& job);
@@ -107,7 +118,10 @@ class Placer {
   Unplaced WhyWaiting(const QueuedJob& job, const QueuedJob* head);
 
  private:
+  std::vector<int32_t> RoomFor(int32_t kind) const;  // free slots by worker
+
   std::vector<WorkerView> workers_;                       // by id
+  std::map<int32_t, std::vector<bool>> reserved_;         // by kind and worker
   std::map<int32_t, std::vector<int32_t>> known_;         // by kind and worker: healthy slots
   std::map<std::pair<int32_t, Gang>, bool> is_possible_;  // many jobs ask for the same
 };

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+
+// Counts jobs, slots and workers in one walk over each. Labels that users choose are kept to those
+// that the operator has configured.
+
 #include "coordinator/service/cluster_state.h"
 
 #include <algorithm>
@@ -61,10 +65,35 @@ void AddTimes(const JobRecord& job, absl::Time now, telemetry::ClusterState* sta
   add("RUNNING", end - prepared + earlier);
 }
 
+// The label of a project, so that users cannot create values at will.
+std::string ProjectLabel(const coordinator::Quotas& quotas, const std::string& project) {
+  return quotas.contains(project) ? project : "other";
+}
+
+const char* PriorityLabel(int32_t priority) {
+  return priority < 0 ? "negative" : priority == 0 ? "zero" : "positive";
+}
+
+void AddProjects(const coordinator::Core& core, telemetry::ClusterState* state) {
+  const coordinator::Quotas& quotas = core.options().quotas;
+  state->project_slots["other"] = 0;
+  for (const auto& [project, quota] : quotas) {
+    state->project_slots[project] = 0;
+    if (quota.devices != INT64_MAX) state->project_slots_limit[project] = quota.devices;
+  }
+  for (const auto& [project, slots] : core.index().held_by()) {
+    state->project_slots[ProjectLabel(quotas, project)] += slots;
+  }
+}
+
 void AddJobs(const coordinator::Core& core, absl::Time now, telemetry::ClusterState* state) {
   for (const JobRecord* job : core.Jobs()) {
     ++state->jobs[coordinator::JobStateName(job->state)];
     if (!job->end_time.has_value() || now - *job->end_time < kEndedJobs) AddTimes(*job, now, state);
+    if (job->state == JobState::kPending) {
+      ++state->queue[{DeviceName(job->device_kind), PriorityLabel(job->priority),
+                      ProjectLabel(core.options().quotas, job->project)}];
+    }
     const Condition* scheduled = job->FindCondition("Scheduled");
     if (job->state != JobState::kPending || scheduled == nullptr) continue;
     const absl::Time since = scheduled->last_transition_time;
@@ -101,6 +130,7 @@ telemetry::ClusterState ReadClusterState(const coordinator::Driver& driver, absl
   return driver.Read([now](const coordinator::Core& core) {
     telemetry::ClusterState state = NothingYet();
     AddJobs(core, now, &state);
+    AddProjects(core, &state);
     AddWorkers(core, now, &state);
     return state;
   });

@@ -187,6 +187,18 @@ v1alpha1::Job ToProto(const coordinator::JobRecord& record) {
   return job;
 }
 
+v1alpha1::JobEvent ToProto(const coordinator::JobEvent& event) {
+  v1alpha1::JobEvent proto;
+  proto.set_number(event.number);
+  *proto.mutable_time() = ToProto(event.time);
+  proto.set_state(static_cast<v1alpha1::Job::State>(event.state));
+  proto.set_reason(event.reason);
+  proto.set_message(event.message);
+  proto.set_caller(event.caller);
+  proto.set_count(event.count);
+  return proto;
+}
+
 v1alpha1::Worker ToProto(const coordinator::Worker& worker, int32_t free_slots,
                          const std::vector<std::string>& job_ids) {
   const coordinator::WorkerRecord& record = worker.record;

@@ -23,6 +23,8 @@ absl::Time FromProto(const google::protobuf::Timestamp& time);
 // Converts all of a job except progress and profile, which the core does not have.
 v1alpha1::Job ToProto(const coordinator::JobRecord& record);
 
+v1alpha1::JobEvent ToProto(const coordinator::JobEvent& event);
+
 v1alpha1::Worker ToProto(const coordinator::Worker& worker, int32_t free_slots,
                          const std::vector<std::string>& job_ids);
 

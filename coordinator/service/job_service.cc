@@ -7,28 +7,23 @@
 #include "coordinator/service/job_service.h"
 
 #include <grpcpp/grpcpp.h>
-#include <openssl/sha.h>
 
 #include <cstdint>
 #include <optional>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "coordinator/core/queue_view.h"
 #include "coordinator/service/convert.h"
+#include "coordinator/service/create_job.h"
 #include "coordinator/service/errors.h"
 #include "coordinator/service/job_streams.h"
 #include "coordinator/service/unary_call.h"
 #include "coordinator/service/validate_request.h"
 #include "proto/base/ids.h"
 #include "proto/base/status_macros.h"
-#include "proto/spec/job/layouts.h"
-#include "proto/spec/job/normalize.h"
-#include "proto/spec/job/ranks.h"
-#include "proto/spec/job/validate.h"
 #include "stretto/v1alpha1/job.grpc.pb.h"
 
 namespace stretto::service {
@@ -42,117 +37,12 @@ using grpc::ServerUnaryReactor;
 // A page ends early if its response would exceed what clients accept by default (4 MiB).
 constexpr size_t kMaxPageBytes = size_t{2} << 20;
 
-// Fingerprints the request except request_id: a call is a repetition if both are equal.
-std::string Fingerprint(v1alpha1::CreateJobRequest request) {
-  request.clear_request_id();
-  const std::string body = request.SerializeAsString();
-  unsigned char digest[SHA256_DIGEST_LENGTH];
-  SHA256(reinterpret_cast<const unsigned char*>(body.data()), body.size(), digest);
-  return absl::BytesToHexString(
-      absl::string_view(reinterpret_cast<const char*>(digest), sizeof(digest)));
-}
-
-// A block is the ranks that share a replica of a stage.
-coordinator::Gang GangOf(const v1alpha1::JobSpec& spec) {
-  const v1alpha1::ParallelismSpec& parallelism = spec.parallelism();
-  coordinator::Gang gang{.stages = {}, .split_blocks = spec.placement().split_blocks()};
-  const std::vector<int> sizes = spec::TpSizesOf(parallelism),
-                         replicas = spec::ReplicasOf(parallelism);
-  for (size_t stage = 0; stage < sizes.size(); ++stage)
-    gang.stages.push_back({.blocks = replicas[stage], .size = sizes[stage]});
-  return gang;
-}
-
-std::optional<coordinator::RestartPolicy> PolicyOf(const v1alpha1::JobSpec& spec) {
-  if (!spec.has_restart()) return std::nullopt;
-  coordinator::RestartPolicy policy{
-      .max = spec.restart().max(), .backoff = absl::Seconds(spec.restart().backoff()), .on = {}};
-  for (const int cause : spec.restart().on()) {
-    policy.on.insert(static_cast<coordinator::RestartCause>(cause));
-  }
-  return policy;
-}
-
-coordinator::CreateJob CreateEvent(const v1alpha1::CreateJobRequest& request,
-                                   const v1alpha1::JobSpec& spec) {
-  coordinator::CreateJob event;
-  event.job_id = request.job_id();
-  event.uid = NewUid();
-  event.spec = spec.SerializeAsString();
-  event.gang = GangOf(spec);
-  event.device_kind = spec.device();
-  event.total_steps = spec.steps();
-  event.restart = PolicyOf(spec);
-  for (int i = 1; i <= spec.restart().layouts_size(); ++i) {
-    event.fallbacks.push_back(GangOf(spec::WithLayout(spec, i)));
-  }
-  event.request_id = request.request_id();
-  event.fingerprint = Fingerprint(request);
-  event.validate_only = request.validate_only();
-  return event;
-}
-
-// Adds the machine-readable reason to the core's refusal.
-absl::Status CreateError(Hub& hub, const v1alpha1::CreateJobRequest& request,
-                         const absl::Status& status) {
-  if (absl::IsFailedPrecondition(status)) {
-    return WithReason(status, "NOT_ENOUGH_SLOTS", {{"job", request.job_id()}});
-  }
-  if (!absl::IsAlreadyExists(status)) return status;
-  // The core refuses both cases with one code. A job of this name from another request means that
-  // the name is taken; otherwise the request_id was reused.
-  const auto holder = hub.FindJob(request.job_id());
-  const bool same_id =
-      holder && (request.request_id().empty() || holder->request_id != request.request_id());
-  return WithReason(status, same_id ? "JOB_ALREADY_EXISTS" : "REQUEST_ID_REUSED",
-                    {{"job", request.job_id()}, {"request_id", request.request_id()}});
-}
-
-// Fills in what would happen to the job if it were created now.
-void FillTrial(const coordinator::Placement& trial, v1alpha1::Job* job) {
-  for (const coordinator::Placed& placed : trial.placed) {
-    for (size_t rank = 0; rank < placed.ranks.size(); ++rank) {
-      auto* placement = job->add_placement();
-      placement->set_rank(static_cast<int32_t>(rank));
-      placement->set_worker(absl::StrCat("workers/", placed.ranks[rank].worker));
-      placement->set_slot(placed.ranks[rank].slot);
-    }
-  }
-  for (const coordinator::Unplaced& unplaced : trial.unplaced) {
-    auto* condition = job->add_conditions();
-    condition->set_type("Scheduled");
-    condition->set_status(v1alpha1::Condition::FALSE);
-    condition->set_reason(unplaced.reason);
-    condition->set_message(unplaced.message);
-  }
-}
-
-absl::Status Create(Hub& hub, const v1alpha1::CreateJobRequest& request, v1alpha1::Job* job) {
-  RETURN_IF_ERROR(ValidateCreateRequest(request));
-  const v1alpha1::JobSpec spec = spec::Normalize(request.job().spec());
-  const std::vector<FieldViolation> violations = spec::ViolationsOf(spec);
-  if (!violations.empty()) return FieldErrors(violations);
-  const coordinator::Result result = hub.Submit(CreateEvent(request, spec));
-  if (!result.status.ok()) return CreateError(hub, request, result.status);
-  const auto record = hub.FindJob(result.job_id);
-  if (record) {
-    *job = hub.Describe(*record);
-  } else {  // validate_only
-    job->set_name(absl::StrCat("jobs/", request.job_id()));
-    *job->mutable_spec() = spec;
-    job->set_state(v1alpha1::Job::PENDING);
-    const coordinator::QueuedJob queued = {
-        .id = request.job_id(), .gang = GangOf(spec), .kind = spec.device()};
-    FillTrial(hub.driver().Read([&](const Core& core) { return core.PlaceNow(queued); }), job);
-  }
-  return absl::OkStatus();
-}
-
 // Submits an event that concerns one job. `reason` is that of a refusal because of its state.
 template <class Event>
-absl::Status Change(Hub& hub, const std::string& name, const char* reason, v1alpha1::Job* job) {
+absl::Status Change(Hub& hub, const CallbackServerContext* context, const std::string& name,
+                    const char* reason, v1alpha1::Job* job) {
   ASSIGN_OR_RETURN(const JobRecord found, LookUpJob(hub, name));
-  const absl::Status status = hub.Submit(Event{found.id}).status;
+  const absl::Status status = hub.Submit(Event{found.id, CallerUri(context)}).status;
   if (absl::IsFailedPrecondition(status)) {
     return WithReason(status, reason,
                       {{"job", found.id}, {"state", coordinator::JobStateName(found.state)}});
@@ -180,11 +70,15 @@ absl::Status ListJobs(Hub& hub, const v1alpha1::ListJobsRequest& request,
   if (!last.empty() && !absl::SimpleAtoi(last, &before)) {
     return FieldError("page_token", "found a damaged token, expected a next_page_token");
   }
+  if (!request.project().empty() && !IsValidName(request.project())) {
+    return FieldError("project", absl::StrCat("found ", Quoted(request.project()),
+                                              ", expected the name of a project"));
+  }
   // Asks for one more than the page to find out whether another page follows.
   const auto records = hub.driver().Read([&](const Core& core) {
     std::vector<JobRecord> page;
     coordinator::QueueView view(core);
-    for (const JobRecord* job : core.JobsBefore(before, page_size + 1)) {
+    for (const JobRecord* job : core.JobsBefore(before, page_size + 1, request.project())) {
       page.push_back(view.Shown(*job));
     }
     return page;
@@ -202,6 +96,15 @@ absl::Status ListJobs(Hub& hub, const v1alpha1::ListJobsRequest& request,
   return absl::OkStatus();
 }
 
+absl::Status ListJobEvents(Hub& hub, const v1alpha1::ListJobEventsRequest& request,
+                           v1alpha1::ListJobEventsResponse* response) {
+  ASSIGN_OR_RETURN(const JobRecord record, LookUpJob(hub, request.name()));
+  for (const coordinator::JobEvent& event : record.events.events()) {
+    if (event.number > request.after_number()) *response->add_events() = ToProto(event);
+  }
+  return absl::OkStatus();
+}
+
 class JobServiceImpl final : public v1alpha1::JobService::CallbackService {
  public:
   explicit JobServiceImpl(Hub& hub) : hub_(hub) {}
@@ -210,7 +113,7 @@ class JobServiceImpl final : public v1alpha1::JobService::CallbackService {
                                 const v1alpha1::CreateJobRequest* request,
                                 v1alpha1::Job* job) override {
     return OnLoop(hub_, context, [this, context, request, job] {
-      absl::Status status = Create(hub_, *request, job);
+      absl::Status status = service::CreateJob(hub_, *request, CallerUri(context), job);
       if (request->validate_only()) return status;
       return Audited(context, "CreateJob", absl::StrCat("jobs/", request->job_id()),
                      request->request_id(), std::move(status));
@@ -231,13 +134,20 @@ class JobServiceImpl final : public v1alpha1::JobService::CallbackService {
       return service::ListJobs(hub_, *request, response);
     });
   }
+  ServerUnaryReactor* ListJobEvents(CallbackServerContext* context,
+                                    const v1alpha1::ListJobEventsRequest* request,
+                                    v1alpha1::ListJobEventsResponse* response) override {
+    return OnLoop(hub_, context, [this, request, response] {
+      return service::ListJobEvents(hub_, *request, response);
+    });
+  }
   ServerUnaryReactor* SuspendJob(CallbackServerContext* context,
                                  const v1alpha1::SuspendJobRequest* request,
                                  v1alpha1::Job* job) override {
     return OnLoop(hub_, context, [this, context, request, job] {
-      return Audited(
-          context, "SuspendJob", request->name(), "",
-          Change<coordinator::SuspendJob>(hub_, request->name(), "JOB_ALREADY_ENDED", job));
+      return Audited(context, "SuspendJob", request->name(), "",
+                     Change<coordinator::SuspendJob>(hub_, context, request->name(),
+                                                     "JOB_ALREADY_ENDED", job));
     });
   }
   ServerUnaryReactor* ResumeJob(CallbackServerContext* context,
@@ -246,7 +156,7 @@ class JobServiceImpl final : public v1alpha1::JobService::CallbackService {
     return OnLoop(hub_, context, [this, context, request, job] {
       return Audited(
           context, "ResumeJob", request->name(), "",
-          Change<coordinator::ResumeJob>(hub_, request->name(), "JOB_NOT_RESUMABLE", job));
+          Change<coordinator::ResumeJob>(hub_, context, request->name(), "JOB_NOT_RESUMABLE", job));
     });
   }
   ServerUnaryReactor* CancelJob(CallbackServerContext* context,
@@ -255,7 +165,7 @@ class JobServiceImpl final : public v1alpha1::JobService::CallbackService {
     return OnLoop(hub_, context, [this, context, request, job] {
       return Audited(
           context, "CancelJob", request->name(), "",
-          Change<coordinator::CancelJob>(hub_, request->name(), "JOB_ALREADY_ENDED", job));
+          Change<coordinator::CancelJob>(hub_, context, request->name(), "JOB_ALREADY_ENDED", job));
     });
   }
   ServerUnaryReactor* DeleteJob(CallbackServerContext* context,

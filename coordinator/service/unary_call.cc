@@ -21,11 +21,15 @@ grpc::ServerUnaryReactor* OnLoop(Hub& hub, grpc::CallbackServerContext* context,
   return reactor;
 }
 
+std::string CallerUri(const grpc::CallbackServerContext* context) {
+  const auto caller = CallerOf(*context->auth_context());
+  return caller ? caller->uri : "";
+}
+
 absl::Status Audited(grpc::CallbackServerContext* context, const char* method,
                      const std::string& resource, const std::string& request_id,
                      absl::Status status) {
-  const auto caller = CallerOf(*context->auth_context());
-  telemetry::Audit({.caller = caller ? caller->uri : "",
+  telemetry::Audit({.caller = CallerUri(context),
                     .peer = context->peer(),
                     .method = method,
                     .resource = resource,

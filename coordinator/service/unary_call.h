@@ -21,6 +21,9 @@ grpc::ServerUnaryReactor* OnLoop(Hub& hub, grpc::CallbackServerContext* context,
                                  std::function<absl::Status()> call,
                                  const char* method = __builtin_FUNCTION());
 
+// URI of the caller's certificate; empty without TLS.
+std::string CallerUri(const grpc::CallbackServerContext* context);
+
 // Writes the audit line of a call that changed or tried to change something, and returns its
 // status.
 absl::Status Audited(grpc::CallbackServerContext* context, const char* method,

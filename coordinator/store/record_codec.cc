@@ -155,6 +155,29 @@ AttemptRecord ToAttempt(const Json& json) {
   return attempt;
 }
 
+Json FromEvent(const JobEvent& event) {
+  Json json = {{"number", event.number},
+               {"time", FromTime(event.time)},
+               {"state", static_cast<int>(event.state)},
+               {"reason", event.reason},
+               {"message", event.message},
+               {"count", event.count}};
+  if (!event.caller.empty()) json["caller"] = event.caller;
+  return json;
+}
+
+JobEvent ToEvent(const Json& json) {
+  JobEvent event;
+  Read(json, "number", &event.number);
+  ReadTime(json, "time", &event.time);
+  ReadEnum(json, "state", &event.state);
+  Read(json, "reason", &event.reason);
+  Read(json, "message", &event.message);
+  Read(json, "caller", &event.caller);
+  Read(json, "count", &event.count);
+  return event;
+}
+
 std::string Dump(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -168,6 +191,9 @@ void ReadJob(const Json& json, JobRecord* job) {
   Read(json, "layout", &job->layout);
   Read(json, "device_kind", &job->device_kind);
   Read(json, "total_steps", &job->total_steps);
+  Read(json, "priority", &job->priority);
+  Read(json, "project", &job->project);
+  Read(json, "saves", &job->saves);
   Read(json, "request_id", &job->request_id);
   ReadEnum(json, "state", &job->state);
   for (const Json& condition : json.value("conditions", Json::array())) {
@@ -187,6 +213,7 @@ void ReadJob(const Json& json, JobRecord* job) {
     job->attempts.push_back(ToAttempt(attempt));
   }
   ReadTime(json, "next_attempt_time", &job->next_attempt_time);
+  Read(json, "preempted_by", &job->preempted_by);
   Read(json, "stop_reason", &job->stop_reason);
   Read(json, "stop_with_checkpoint", &job->stop_with_checkpoint);
   ReadFailure(json, "first_failure", &job->first_failure);
@@ -195,6 +222,9 @@ void ReadJob(const Json& json, JobRecord* job) {
   Read(json, "last_checkpoint_step", &job->last_checkpoint_step);
   ReadDuration(json, "submit_to_first_operation", &job->submit_to_first_operation);
   ReadDuration(json, "submit_to_first_step", &job->submit_to_first_step);
+  std::vector<JobEvent> events;
+  for (const Json& event : json.value("events", Json::array())) events.push_back(ToEvent(event));
+  job->events.Set(std::move(events));
 }
 
 void ReadWorker(const Json& json, WorkerRecord* worker) {
@@ -247,12 +277,16 @@ std::string EncodeJobBody(const JobRecord& job) {
                {"split_blocks", job.gang.split_blocks},
                {"device_kind", job.device_kind},
                {"total_steps", job.total_steps},
+               {"priority", job.priority},
+               {"project", job.project},
+               {"saves", job.saves},
                {"request_id", job.request_id},
                {"state", static_cast<int>(job.state)},
                {"create_time", FromTime(job.create_time)},
                {"attempt", job.attempt},
                {"epoch", job.epoch.value()},
                {"restarts", job.restarts},
+               {"preempted_by", job.preempted_by},
                {"stop_reason", job.stop_reason},
                {"stop_with_checkpoint", job.stop_with_checkpoint},
                {"last_checkpoint", job.last_checkpoint},
@@ -261,6 +295,7 @@ std::string EncodeJobBody(const JobRecord& job) {
     json["conditions"].push_back(FromCondition(condition));
   }
   for (const RankRecord& rank : job.ranks) json["ranks"].push_back(FromRank(rank));
+  for (const JobEvent& event : job.events.events()) json["events"].push_back(FromEvent(event));
   if (job.restart) json["restart"] = FromPolicy(*job.restart);
   if (!job.fallbacks.empty()) json["layouts"] = FromFallbacks(job.fallbacks);
   if (job.layout != 0) json["layout"] = job.layout;
@@ -299,6 +334,9 @@ absl::Status DecodeJobBody(const std::string& body, JobRecord* job) {
   if (job->layout < 0 || job->layout > layouts) {
     return absl::DataLossError(absl::StrCat("stored ", object, ": layout: found ", job->layout,
                                             ", expected 0 to ", layouts));
+  }
+  for (const JobEvent& event : job->events.events()) {
+    RETURN_IF_ERROR(CheckKnown(object, "state of an event", event.state, JobState::kSuspended));
   }
   for (RestartCause cause : job->restart ? job->restart->on : std::set<RestartCause>()) {
     RETURN_IF_ERROR(CheckKnown(object, "cause of a restart", cause, RestartCause::kPreemption));

@@ -20,6 +20,13 @@ inline constexpr metrics::Definition kMetrics[] = {
      "Time from a failure until the next attempt trains. Buckets from 1 s to an hour."},
     {"stretto_oldest_pending_job_timestamp_seconds", metrics::Type::kGauge, "seconds since 1970",
      "device", "Since when the job has waited that has waited longest. Absent if no job waits."},
+    {"stretto_queue_jobs", metrics::Type::kGauge, "jobs", "device priority project",
+     "Number of PENDING jobs. A project without a quota is counted as other, and a priority as "
+     "negative, zero or positive."},
+    {"stretto_project_slots", metrics::Type::kGauge, "slots", "project",
+     "Number of slots that jobs of the project hold. Projects without a quota are other."},
+    {"stretto_project_slots_limit", metrics::Type::kGauge, "slots", "project",
+     "The project's quota of slots, if it has one."},
     {"stretto_slots", metrics::Type::kGauge, "slots", "device state",
      "Number of slots of READY workers. A slot that a job holds is USED, unless it is FAULTY."},
     {"stretto_workers", metrics::Type::kGauge, "workers", "state",

@@ -37,6 +37,17 @@ void Show(const ClusterState& state, Families* families) {
   for (const auto& [name, count] : state.workers) {
     families->Add(Row(kMetrics, "stretto_workers"), {name}, count);
   }
+  for (const auto& [what, count] : state.queue) {
+    const auto& [device, priority, project] = what;
+    families->Add(Row(kMetrics, "stretto_queue_jobs"), {device, priority, project}, count);
+  }
+  for (const auto& [project, slots] : state.project_slots) {
+    families->Add(Row(kMetrics, "stretto_project_slots"), {project}, static_cast<double>(slots));
+  }
+  for (const auto& [project, slots] : state.project_slots_limit) {
+    families->Add(Row(kMetrics, "stretto_project_slots_limit"), {project},
+                  static_cast<double>(slots));
+  }
   for (const auto& [what, count] : state.slots) {
     families->Add(Row(kMetrics, "stretto_slots"), {what.first, what.second}, count);
   }

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -20,7 +21,11 @@ struct ClusterState {
   std::map<std::string, int> workers;                        // by state
   std::map<std::pair<std::string, std::string>, int> slots;  // by device and state
   std::map<std::string, absl::Time> oldest_pending;          // by device: since when it waits
-  std::map<std::string, absl::Time> heartbeats;              // by worker: the last one
+  std::map<std::tuple<std::string, std::string, std::string>, int>
+      queue;                                           // device, priority, project
+  std::map<std::string, int64_t> project_slots;        // by project
+  std::map<std::string, int64_t> project_slots_limit;  // by project
+  std::map<std::string, absl::Time> heartbeats;        // by worker: the last one
   std::map<std::pair<std::string, std::string>, absl::Duration> job_times;  // by job and state
 };
 

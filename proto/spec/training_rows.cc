@@ -138,6 +138,20 @@ std::vector<Field> TrainingRows() {
            "the job would otherwise wait for one with room for all of them. They exchange "
            "activations all the time, so a link between workers makes each step slower.",
        .value = "false"},
+      {.path = "queue",
+       .help = "The place of the job among those that wait for slots.",
+       .derived = "the defaults of its fields"},
+      {.path = "queue.priority",
+       .help = "Jobs of higher priority are placed first; jobs of one priority in the order in "
+               "which they were submitted. A job that waits has jobs of lower priority write a "
+               "checkpoint and make room, if it fits then; they continue by themselves later. A "
+               "job whose checkpoints are disabled is never asked to.",
+       .range = {-1000, 1000},
+       .value = "0"},
+      {.path = "queue.project",
+       .help = "Project whose quota the job uses: 1 to 63 of a-z, 0-9 and \"-\", starting with a "
+               "letter and not ending with \"-\".",
+       .value = "default"},
       {.path = "restart",
        .help = "Starts the job again when an attempt fails: as a new attempt on workers that are "
                "alive, from the newest checkpoint of the job, or from its first state if there is "

@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "proto/base/ids.h"
 #include "proto/spec/job/rules.h"
 
 namespace stretto::spec {
@@ -60,6 +61,11 @@ void CheckCheckpoint(const v1alpha1::CheckpointSpec& checkpoint, Violations* vio
   violations->Expect(fault.empty(), "checkpoint.resume_from", Quoted(resume), fault);
 }
 
+void CheckQueue(const v1alpha1::QueueSpec& queue, Violations* violations) {
+  violations->Expect(IsValidName(queue.project()), "queue.project", Quoted(queue.project()),
+                     "1 to 63 of [a-z0-9-], starting with a letter and not ending with '-'");
+}
+
 void CheckTypes(const JobSpec& spec, Violations* violations) {
   const char* wire = "parallelism.wire";
   if (!violations->Sound({"precision", wire})) return;
@@ -93,6 +99,7 @@ void CheckBatch(const JobSpec& spec, Violations* violations) {
 void CheckTraining(const JobSpec& spec, Violations* violations) {
   CheckOptimizer(spec.optimizer(), violations);
   CheckCheckpoint(spec.checkpoint(), violations);
+  CheckQueue(spec.queue(), violations);
   CheckTypes(spec, violations);
 }
 

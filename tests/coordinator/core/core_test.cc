@@ -87,8 +87,10 @@ TEST(CreateJobTest, PlaceNowTellsWhatWouldHappenAndChangesNothing) {
   scene.Register("a", 2);
   scene.Register("b", 1);
   scene.TakeLog();
-  const QueuedJob one = {.id = "trial", .gang = {}, .kind = 1};
-  const QueuedJob three = {.id = "trial", .gang = {.stages = {{.blocks = 3}}}, .kind = 1};
+  JobRecord one, three;
+  one.id = three.id = "trial";
+  one.device_kind = three.device_kind = 1;
+  three.gang = {.stages = {{.blocks = 3}}};
   Placement now = scene.core().PlaceNow(three);
   ASSERT_EQ(now.placed.size(), 1u);
   EXPECT_THAT(now.placed[0].ranks,

@@ -35,8 +35,12 @@ int64_t AllocationsOf(F call) {
 }
 
 // Workers of one slot each, all of them busy, and jobs that wait for one.
-Core Cluster(int workers, int waiting) {
-  Core core;
+Core Cluster(int workers, int waiting, int projects = 0) {
+  CoreOptions options;
+  for (int i = 0; i < projects; ++i)
+    options.quotas.emplace(absl::StrCat("project-with-a-long-name-", i), Quota{.devices = 1});
+  if (projects > 0) options.quotas["default"];
+  Core core(options);
   for (int i = 0; i < workers; ++i) {
     WorkerRegistered event;
     event.id = absl::StrCat("worker-with-a-long-name-", 10'000 + i);
@@ -49,6 +53,9 @@ Core Cluster(int workers, int waiting) {
     CreateJob event;
     event.job_id = event.uid = absl::StrCat("job-with-a-long-name-", 10'000 + i);
     event.device_kind = 1;
+    if (i >= workers) event.priority = -i % 7;
+    // Every project has a job that runs, and so all that its quota allows.
+    if (projects > 0) event.project = absl::StrCat("project-with-a-long-name-", i % projects);
     EXPECT_TRUE(core.Apply(event, {}).status.ok());
   }
   return core;
@@ -91,6 +98,44 @@ TEST(CostTest, OfATickAndOfASubmissionIsIndependentOfTheQueue) {
   // A vector of numbers may grow.
   EXPECT_NEAR(static_cast<double>(AllocationsOf([&] { submit(small); })),
               static_cast<double>(AllocationsOf([&] { submit(large); })), 1);
+}
+
+TEST(CostTest, OfProjectsOverTheirQuotaIsIndependentOfTheQueue) {
+  Core small = Cluster(8, 20, 4), large = Cluster(8, 2000, 4);
+  ASSERT_EQ(large.FreeSlots("worker-with-a-long-name-10007"), 1);  // 4 projects use one slot each
+  const auto tick = [](Core& core) { EXPECT_TRUE(core.Apply(Tick{}, {}).persist.empty()); };
+  EXPECT_EQ(AllocationsOf([&] { tick(small); }), AllocationsOf([&] { tick(large); }));
+}
+
+TEST(CostTest, OfBackfillHasABound) {
+  // A slot stays free that every job is tried on, because none of them fits there.
+  const auto cluster = [](int waiting) {
+    Core core;
+    const auto worker = [&](const std::string& id, int32_t slots) {
+      WorkerRegistered event;
+      event.id = id;
+      event.incarnation = "i1";
+      for (int32_t slot = 0; slot < slots; ++slot)
+        event.devices.push_back({.slot = slot, .kind = 1, .description = ""});
+      event.session = slots;
+      EXPECT_TRUE(core.Apply(event, {}).status.ok());
+    };
+    const auto submit = [&](const std::string& id, int32_t size) {
+      CreateJob job;
+      job.job_id = job.uid = id;
+      job.gang.stages = {{.blocks = 1, .size = size}};
+      job.device_kind = 1;
+      EXPECT_TRUE(core.Apply(job, {}).status.ok());
+    };
+    worker("has-two-slots", 2);
+    submit("holds-one-of-them", 1);
+    worker("is-free", 1);
+    for (int i = 0; i < waiting; ++i) submit(absl::StrCat("job-with-a-long-name-", 50'000 + i), 2);
+    return core;
+  };
+  Core some = cluster(600), many = cluster(6000);
+  const auto tick = [](Core& core) { EXPECT_TRUE(core.Apply(Tick{}, {}).persist.empty()); };
+  EXPECT_EQ(AllocationsOf([&] { tick(some); }), AllocationsOf([&] { tick(many); }));
 }
 
 }  // namespace

@@ -154,6 +154,9 @@ Result Scene::Submit(const std::string& id, Gang gang, const std::string& reques
   create.total_steps = 100;
   create.restart = policy;
   create.fallbacks = fallbacks;
+  create.priority = priority;
+  create.project = project;
+  create.saves = saves;
   create.request_id = request;
   create.fingerprint = body;
   create.validate_only = validate_only;
@@ -162,9 +165,9 @@ Result Scene::Submit(const std::string& id, Gang gang, const std::string& reques
   return result;
 }
 
-Result Scene::Cancel(const std::string& id) { return Do(CancelJob{id}); }
-Result Scene::Suspend(const std::string& id) { return Do(SuspendJob{id}); }
-Result Scene::Resume(const std::string& id) { return Do(ResumeJob{id}); }
+Result Scene::Cancel(const std::string& id) { return Do(CancelJob{id, "ann"}); }
+Result Scene::Suspend(const std::string& id) { return Do(SuspendJob{id, "ann"}); }
+Result Scene::Resume(const std::string& id) { return Do(ResumeJob{id, "ann"}); }
 Result Scene::Cordon(const std::string& worker, bool drain) {
   return Do(CordonWorker{worker, "by request", drain});
 }
@@ -298,6 +301,17 @@ std::string Scene::Why(const std::string& id) const {
     const Condition* scheduled = shown.FindCondition("Scheduled");
     return absl::StrCat(scheduled->reason, ": ", scheduled->message);
   });
+}
+
+std::string Scene::EventsOf(const std::string& id) const {
+  std::string text;
+  for (const JobEvent& event : Copy(id).events.events()) {
+    absl::StrAppend(&text, JobStateName(event.state), " ", event.reason);
+    if (event.count > 1) absl::StrAppend(&text, " (x", event.count, ")");
+    if (!event.caller.empty()) absl::StrAppend(&text, " by ", event.caller);
+    absl::StrAppend(&text, event.message.empty() ? "" : ": ", event.message, "\n");
+  }
+  return text;
 }
 
 std::string Scene::TakeText() {

@@ -29,9 +29,12 @@ class Scene final : public Transport, public Persistence {
                 const std::string& body = "body", bool validate_only = false, int32_t kind = 1) {
     return Submit(id, Gang{.stages = {{.blocks = ranks}}}, request, body, validate_only, kind);
   }
-  // The policy of the jobs that are submitted next.
+  // Of the jobs that are submitted next.
   std::optional<RestartPolicy> policy;
   std::vector<Gang> fallbacks;  // their other layouts
+  int32_t priority = 0;
+  std::string project = "default";
+  bool saves = true;
   Result Cancel(const std::string& id);
   Result Suspend(const std::string& id);
   Result Resume(const std::string& id);
@@ -79,6 +82,8 @@ class Scene final : public Transport, public Persistence {
   void Complete(const std::string& job);  // all ranks exit well
 
   JobRecord job(const std::string& id) const { return Copy(id); }
+  // The events of a job, a line each: "RUNNING Placed by CALLER: MESSAGE".
+  std::string EventsOf(const std::string& id) const;
   // Condition Scheduled as people see it: "REASON: MESSAGE".
   std::string Why(const std::string& id) const;
   Core core() const {

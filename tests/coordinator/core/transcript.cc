@@ -2,6 +2,7 @@
 #include "tests/coordinator/core/transcript.h"
 
 #include <map>
+#include <memory>
 #include <vector>
 
 #include "absl/strings/numbers.h"
@@ -154,6 +155,9 @@ void RunCommand(const Command& command, Scene& scene) {
   } else if (verb == "submit") {
     scene.policy = MakePolicy(command);
     scene.fallbacks = MakeFallbacks(command);
+    scene.priority = static_cast<int32_t>(command.Int("priority"));
+    scene.project = command.Text("project", "default");
+    scene.saves = !command.Has("unsaved");
     scene.Submit(command.object, MakeGang(command), command.Text("request"),
                  command.Text("body", "body"), /*validate_only=*/false,
                  command.Text("on") == "gpu" ? kGpuKind : 1);
@@ -191,7 +195,7 @@ void RunCommand(const Command& command, Scene& scene) {
 }  // namespace
 
 std::string RunTranscript(const std::string& text) {
-  Scene scene;
+  auto scene = std::make_unique<Scene>();
   std::string out;
   for (const absl::string_view line : absl::StrSplit(text, '\n')) {
     if (!line.empty() && line[0] == '#') absl::StrAppend(&out, line, "\n");
@@ -199,10 +203,16 @@ std::string RunTranscript(const std::string& text) {
     if (!absl::ConsumePrefix(&command, "> ")) continue;
     absl::StrAppend(&out, line, "\n");
     if (const Command read(command); read.verb == "why") {
-      absl::StrAppend(&out, scene.Why(read.object), "\n");
+      absl::StrAppend(&out, scene->Why(read.object), "\n");
+    } else if (read.verb == "events") {
+      absl::StrAppend(&out, scene->EventsOf(read.object));
+    } else if (read.verb == "quota") {
+      CoreOptions options;
+      options.quotas = *ParseQuotas({read.object});
+      scene = std::make_unique<Scene>(options);
     } else {
-      RunCommand(read, scene);
-      absl::StrAppend(&out, scene.TakeText());
+      RunCommand(read, *scene);
+      absl::StrAppend(&out, scene->TakeText());
     }
   }
   return out;

@@ -86,6 +86,7 @@ class ServiceTest : public ::testing::Test {
     options.tick = absl::Milliseconds(20);
     options.core.longest_round = absl::InfiniteDuration();  // the test's clock jumps
     options.core.keep_jobs = keep_jobs_;
+    options.core.quotas = quotas_;
     auto server =
         Server::Start(options, std::make_unique<BorrowedStore>(*store_, refuse_next_commit_),
                       clock_, *telemetry_);
@@ -169,7 +170,8 @@ class ServiceTest : public ::testing::Test {
   FakeClock clock_{absl::FromUnixSeconds(1'800'000'000)};
   std::unique_ptr<coordinator::JobStore> store_ = coordinator::NewMemoryStore();
   std::atomic<bool> refuse_next_commit_ = false;
-  int64_t keep_jobs_ = INT64_MAX;  // as of the next Start
+  int64_t keep_jobs_ = INT64_MAX;  // this and the next as of the next Start
+  coordinator::Quotas quotas_;
   std::unique_ptr<telemetry::Telemetry> telemetry_;
   std::unique_ptr<Server> server_;
   std::shared_ptr<grpc::Channel> channel_;

@@ -26,6 +26,11 @@ inline JobRecord FullJob(const std::string& id, int64_t number) {
   job.gang = {.stages = {{.blocks = 2, .size = 4}, {.blocks = 1, .size = 2}}, .split_blocks = true};
   job.fallbacks = {{.stages = {{.blocks = 3, .size = 2}}, .split_blocks = true}};
   job.layout = 1;
+  job.priority = -3;
+  job.project = "speech";
+  job.saves = false;
+  job.preempted_by = "another";
+  job.events.Set({{7, absl::FromUnixSeconds(5), JobState::kRunning, "Saved", "s1", "uri:ann", 3}});
   job.device_kind = 1;
   job.total_steps = 1000;
   job.request_id = "request-" + id;

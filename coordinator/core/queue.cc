@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Who starts next. Each kind of slot has its own queue, in the order of priority and then of age.
+//
+// Jobs start from the head of the queue until one does not fit: the first in line. A job of a
+// project whose devices are in use, or are left to earlier jobs of it, holds up its own project
+// alone. Jobs behind the first in line
+// may start only on workers that can never hold a block of it or of any other job before them
+// (Placer::Reserve). The duration of jobs is unknown, so every other slot could be the one that an
+// earlier job waits for: no job ever starts later because of one behind it.
+//
+// The first in line may preempt. Victims are jobs of lower priority, the lowest and youngest first,
+// and only if it fits once they are gone. They write a checkpoint, end, wait again, and start by
+// themselves. Slots of jobs that are ending count as free meanwhile, so nobody is stopped twice for
+// one need.
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/core/core.h"
+#include "coordinator/core/restart.h"
+
+namespace stretto::coordinator {
+namespace {
+
+// Jobs behind the first in line that are tried, so that the work of an event has a bound.
+constexpr int kTriedBehindFirst = 256;
+
+std::vector<RankSlot> SlotsOf(const JobRecord& job) {
+  std::vector<RankSlot> slots;
+  for (const RankRecord& rank : job.ranks) slots.push_back({rank.worker, rank.slot});
+  return slots;
+}
+
+}  // namespace
+
+struct Core::Pass {
+  Placer placer;
+  std::map<int64_t, Placed> placed = {};        // by number
+  std::map<std::string, int64_t> taken = {};    // slots by project
+  std::map<int64_t, std::string> victims = {};  // by number: the job that preempts it
+};
+
+void Core::PlaceQueued() {
+  last_placing_ = steady_;
+  Reindex();
+  if (index_.waiting().empty()) return;
+  Pass pass{.placer = Placer(ClusterView())};
+  for (const auto& [kind, lanes] : index_.waiting()) PlaceKind(kind, &pass);
+  for (const auto& [number, job] : pass.placed) Start(job);
+  for (const auto& [number, by] : pass.victims) {
+    Preempt(number, absl::StrCat("job ", by, " of priority ", Get(by).priority, " needs its slots"),
+            by);
+  }
+  // Why exactly a job waits changes with every job ahead of it, so it is not stored (queue_view.h).
+  for (const std::string& id : std::set<std::string>(changed_jobs_)) {
+    if (Get(id).state == JobState::kPending && !BacksOff(Get(id)))
+      SetCondition(id, "Scheduled", ConditionStatus::kFalse, "Waiting", "");
+  }
+}
+
+void Core::PlaceKind(int32_t kind, Pass* pass) {
+  QueueWalk walk(index_.waiting().at(kind));
+  std::map<std::string, int64_t> claimed = pass->taken;  // also by jobs that wait
+  int behind_first = -1;                                 // -1: everyone has started so far
+  while (const std::optional<QueueKey> key = walk.Next()) {
+    const QueuedJob job = Queued(key->number);
+    const JobRecord& record = Get(job.id);
+    if (BacksOff(record) || !pass->placer.IsPossible(job)) continue;
+    if (IsOverQuota(record, claimed)) {
+      walk.CloseLane();
+      continue;
+    }
+    claimed[record.project] += record.world_size();
+    std::vector<RankSlot> ranks = pass->placer.Take(job);
+    if (!ranks.empty()) {
+      pass->taken[record.project] += record.world_size();
+      pass->placed.emplace(key->number, Placed{job.id, std::move(ranks)});
+    } else {
+      if (behind_first < 0) {
+        for (int64_t victim : VictimsFor(job, key->priority, pass->placer))
+          pass->victims.emplace(victim, job.id);
+      }
+      pass->placer.Reserve(job);
+      behind_first = std::max(behind_first, 0);
+      if (!pass->placer.HasRoom(kind)) return;
+    }
+    if (behind_first >= 0 && ++behind_first > kTriedBehindFirst) return;
+  }
+}
+
+std::vector<RankSlot> Core::TryPlacing(const JobRecord& job) const {
+  const QueuedJob queued = {.id = job.id, .gang = job.gang, .kind = job.device_kind};
+  Placer placer(ClusterView());
+  if (!placer.IsPossible(queued) || IsOverQuota(job)) return {};
+  const auto lanes = index_.waiting().find(job.device_kind);
+  if (lanes == index_.waiting().end()) return placer.Take(queued);
+  QueueWalk walk(lanes->second);
+  std::map<std::string, int64_t> claimed;
+  for (int tried = 0; const std::optional<QueueKey> key = walk.Next();) {
+    if (KeyOf(job) < *key) break;
+    const JobRecord& ahead = JobOf(key->number);
+    const QueuedJob other = Queued(key->number);
+    if (BacksOff(ahead) || !placer.IsPossible(other)) continue;
+    if (IsOverQuota(ahead, claimed)) {
+      if (ahead.project == job.project) return {};
+      walk.CloseLane();
+      continue;
+    }
+    claimed[ahead.project] += ahead.world_size();
+    placer.Reserve(other);
+    if (++tried > kTriedBehindFirst || !placer.HasRoom(job.device_kind)) return {};
+  }
+  return IsOverQuota(job, claimed) ? std::vector<RankSlot>() : placer.Take(queued);
+}
+
+std::vector<int64_t> Core::VictimsFor(const QueuedJob& job, int32_t priority,
+                                      const Placer& placer) const {
+  const auto& active = index_.ActiveOf(job.kind);
+  if (active.empty() || active.begin()->priority >= priority) return {};
+  Placer trial = placer;
+  std::vector<int64_t> chosen, may;
+  for (const QueueKey& key : active) {
+    const JobRecord& other = Get(id_by_number_.at(key.number));
+    if (!other.stop_reason.empty()) {
+      trial.SetFree(SlotsOf(other), true);
+    } else if (key.priority < priority && other.saves) {
+      may.push_back(key.number);
+    }
+  }
+  const auto set_free = [&](int64_t number, bool free) {
+    trial.SetFree(SlotsOf(Get(id_by_number_.at(number))), free);
+  };
+  for (auto next = may.begin(); !trial.Fits(job); ++next) {
+    if (next == may.end()) return {};
+    chosen.push_back(*next);
+    set_free(*next, true);
+  }
+  // Spares those that are not needed, the most important first.
+  for (size_t i = chosen.size(); i-- > 0;) {
+    set_free(chosen[i], false);
+    if (trial.Fits(job)) {
+      chosen.erase(chosen.begin() + static_cast<std::ptrdiff_t>(i));
+    } else {
+      set_free(chosen[i], true);
+    }
+  }
+  return chosen;
+}
+
+void Core::Preempt(int64_t number, const std::string& why, const std::string& by) {
+  const std::string id = id_by_number_.at(number);
+  const char* reason = NameOf(RestartCause::kPreemption);
+  SetCondition(id, Get(id).state == JobState::kRunning ? "Running" : "Prepared",
+               ConditionStatus::kFalse, reason, why);
+  Change(id).preempted_by = by;
+  Stop(id, reason, /*checkpoint=*/true);
+}
+
+void Core::Requeue(const std::string& id) {
+  const std::string why =
+      absl::StrCat("attempt ", Get(id).attempt, " made room for job ", Get(id).preempted_by);
+  EndAttempt(id, RestartCause::kPreemption);
+  Release(id, JobState::kPending);
+  SetCondition(id, "Restarting", ConditionStatus::kTrue, NameOf(RestartCause::kPreemption), why);
+  SetCondition(id, "Scheduled", ConditionStatus::kFalse, "Waiting", "");
+}
+
+}  // namespace stretto::coordinator
