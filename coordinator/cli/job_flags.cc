@@ -12,6 +12,7 @@
 
 #include "coordinator/cli/command_line.h"
 #include "coordinator/cli/commands/compare.h"
+#include "coordinator/cli/commands/event_commands.h"
 #include "coordinator/cli/commands/job_commands.h"
 #include "coordinator/cli/commands/metrics_command.h"
 #include "coordinator/cli/commands/trace_commands.h"
@@ -58,13 +59,22 @@ void AddSubmit(CommandLine& line, CLI::App* job) {
 }
 
 void AddList(CommandLine& line, CLI::App* job) {
-  const auto limit = std::make_shared<int>(50);
-  line.AddCommand(job, "list", "List jobs, newest first",
-                  [limit](const Invocation& invocation) { return ListJobs(invocation, *limit); },
-                  {"stretto job list", "stretto job list --limit 0 -o json"})
-      ->add_option("--limit", *limit, "maximum number of jobs; 0 lists all")
+  struct Flags {
+    int limit = 50;
+    std::string project;
+  };
+  const auto flags = std::make_shared<Flags>();
+  CLI::App* list = line.AddCommand(job, "list", "List jobs, newest first",
+                                   [flags](const Invocation& invocation) {
+                                     return ListJobs(invocation, flags->limit, flags->project);
+                                   },
+                                   {"stretto job list", "stretto job list --project speech",
+                                    "stretto job list --limit 0 -o json"});
+  list->add_option("--limit", flags->limit, "maximum number of jobs; 0 lists all")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
+  list->add_option("--project", flags->project, "list the jobs of this project only")
+      ->type_name("PROJECT");
 }
 
 // Adds the commands whose only argument is the job.
@@ -128,6 +138,22 @@ void AddLogs(CommandLine& line, CLI::App* job) {
   AddName(logs, &flags->name);
   logs->add_flag("-f,--follow", flags->follow, "keep printing until the job ends");
   AddRank(logs, &flags->rank);
+}
+
+void AddEvents(CommandLine& line, CLI::App* job) {
+  struct Flags {
+    std::string name;
+    bool follow = false;
+  };
+  const auto flags = std::make_shared<Flags>();
+  CLI::App* events = line.AddCommand(job, "events", "Show what has happened to a job",
+                                     [flags](const Invocation& invocation) {
+                                       return JobEvents(invocation, flags->name, flags->follow);
+                                     },
+                                     {"stretto job events gpt", "stretto job events gpt -f",
+                                      "stretto job events gpt -o json | jq '.events[].reason'"});
+  AddName(events, &flags->name);
+  events->add_flag("-f,--follow", flags->follow, "keep printing until the job ends");
 }
 
 void AddCurve(CommandLine& line, CLI::App* job) {
@@ -218,6 +244,7 @@ void AddJobCommands(CommandLine& line) {
   AddList(line, job);
   AddSimple(line, job);
   AddLogs(line, job);
+  AddEvents(line, job);
   AddCurve(line, job);
   AddMetrics(line, job);
   AddCompare(line, job);

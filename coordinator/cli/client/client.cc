@@ -175,6 +175,12 @@ absl::StatusOr<v1alpha1::Worker> Client::UncordonWorker(
                                        &v1alpha1::ClusterService::Stub::UncordonWorker, request);
 }
 
+absl::StatusOr<v1alpha1::ListJobEventsResponse> Client::ListJobEvents(
+    const v1alpha1::ListJobEventsRequest& request) {
+  return Stubs::Call<v1alpha1::ListJobEventsResponse>(
+      *this, *stubs_->jobs, &v1alpha1::JobService::Stub::ListJobEvents, request);
+}
+
 absl::StatusOr<v1alpha1::Job> Client::DeleteJob(const v1alpha1::DeleteJobRequest& request) {
   return Stubs::Call<v1alpha1::Job>(*this, *stubs_->jobs, &v1alpha1::JobService::Stub::DeleteJob,
                                     request);

@@ -54,6 +54,8 @@ class Client {
   absl::StatusOr<v1alpha1::Job> CreateJob(const v1alpha1::CreateJobRequest& request);
   absl::StatusOr<v1alpha1::Job> GetJob(const v1alpha1::GetJobRequest& request);
   absl::StatusOr<v1alpha1::ListJobsResponse> ListJobs(const v1alpha1::ListJobsRequest& request);
+  absl::StatusOr<v1alpha1::ListJobEventsResponse> ListJobEvents(
+      const v1alpha1::ListJobEventsRequest& request);
   absl::StatusOr<v1alpha1::Job> CancelJob(const v1alpha1::CancelJobRequest& request);
   absl::StatusOr<v1alpha1::Job> SuspendJob(const v1alpha1::SuspendJobRequest& request);
   absl::StatusOr<v1alpha1::Job> ResumeJob(const v1alpha1::ResumeJobRequest& request);

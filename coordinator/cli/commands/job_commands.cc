@@ -99,9 +99,10 @@ ExitCode SubmitJob(const Invocation& invocation, const SubmitOptions& options) {
   return kOk;
 }
 
-ExitCode ListJobs(const Invocation& invocation, int limit) {
+ExitCode ListJobs(const Invocation& invocation, int limit, const std::string& project) {
   v1alpha1::ListJobsResponse all;
   v1alpha1::ListJobsRequest request;
+  request.set_project(project);
   request.set_page_size(kJobsPerPage);
   do {
     absl::StatusOr<v1alpha1::ListJobsResponse> page = invocation.client.ListJobs(request);
@@ -114,8 +115,9 @@ ExitCode ListJobs(const Invocation& invocation, int limit) {
   if (invocation.format != OutputFormat::kTable) {
     PrintMessage(invocation, all);
   } else if (all.jobs_size() == 0) {
-    invocation.terminal.err << "no jobs yet\nNext:\n  "
-                            << Hint(invocation, "job submit JOB.yaml --follow") << "\n";
+    invocation.terminal.err << (project.empty() ? "no jobs yet" : "no jobs of this project yet")
+                            << "\nNext:\n  " << Hint(invocation, "job submit JOB.yaml --follow")
+                            << "\n";
   } else {
     invocation.terminal.out << JobTable({all.jobs().begin(), all.jobs().end()}, absl::Now());
   }

@@ -5,6 +5,7 @@
 
 #include "coordinator/cli/text/job_text.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <utility>
@@ -109,6 +110,12 @@ std::string ProfileTable(const Job& job) {
                       "\n", "link: ", LinkText(job.spec()), "\n");
 }
 
+// Whether the job says anything about its place in the queue.
+bool IsQueuedSpecially(const Job& job) {
+  const v1alpha1::QueueSpec& queue = job.spec().queue();
+  return queue.priority() != 0 || (!queue.project().empty() && queue.project() != "default");
+}
+
 std::string LossText(const v1alpha1::Progress& progress) {
   return absl::StrCat(Loss(progress.first_loss()), " -> ", Loss(progress.last_loss()));
 }
@@ -180,17 +187,28 @@ bool HasEnded(Job::State state) {
 
 std::string JobTable(const std::vector<Job>& jobs, absl::Time now) {
   std::vector<std::vector<std::string>> rows;
+  const bool queued = std::any_of(jobs.begin(), jobs.end(), IsQueuedSpecially);
   for (const Job& job : jobs) {
     const v1alpha1::Progress& progress = job.progress();
     const bool started = progress.steps() > 0;
-    rows.push_back({ShortResourceName(job.name()), StateText(job.state(), false),
-                    started ? StepText(progress) : "-", started ? Loss(progress.last_loss()) : "-",
-                    started ? FormatCount(progress.tokens_per_second()) : "-",
-                    started ? Percent(OverlapRatio(progress.ledger())) : "-",
-                    job.spec().schedule().name(), Age(job.create_time(), now)});
+    std::vector<std::string>& row = rows.emplace_back();
+    row = {ShortResourceName(job.name()), StateText(job.state(), false)};
+    if (queued) {
+      row.push_back(absl::StrCat(job.spec().queue().priority()));
+      row.push_back(Printable(job.spec().queue().project()));
+    }
+    for (std::string& figure : std::vector<std::string>{
+             started ? StepText(progress) : "-", started ? Loss(progress.last_loss()) : "-",
+             started ? FormatCount(progress.tokens_per_second()) : "-",
+             started ? Percent(OverlapRatio(progress.ledger())) : "-", job.spec().schedule().name(),
+             Age(job.create_time(), now)}) {
+      row.push_back(std::move(figure));
+    }
   }
-  return Table({"NAME", "STATE", ">STEP", ">LOSS", ">TOKENS/S", ">OVERLAP", "SCHEDULE", ">AGE"},
-               rows);
+  std::vector<std::string> header = {"NAME", "STATE"};
+  if (queued) header.insert(header.end(), {">PRIORITY", "PROJECT"});
+  header.insert(header.end(), {">STEP", ">LOSS", ">TOKENS/S", ">OVERLAP", "SCHEDULE", ">AGE"});
+  return Table(header, rows);
 }
 
 std::string DescribeJob(const Job& job, absl::Time now, bool color) {
@@ -201,6 +219,10 @@ std::string DescribeJob(const Job& job, absl::Time now, bool color) {
   fields.Add("Created", TimeText(job.create_time()));
   if (job.has_start_time()) fields.Add("Started", TimeText(job.start_time()));
   if (job.has_end_time()) fields.Add("Ended", TimeText(job.end_time()));
+  if (IsQueuedSpecially(job)) {
+    fields.Add("Queue", absl::StrCat("priority ", job.spec().queue().priority(), ", project ",
+                                     job.spec().queue().project()));
+  }
   fields.Add("Attempt", AttemptText(job));
   fields.Add("Model", ModelText(job.spec()));
   fields.Add("Data", DataText(job.spec()));

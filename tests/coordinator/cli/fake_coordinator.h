@@ -59,6 +59,8 @@ class FakeJobs final : public v1alpha1::JobService::Service {
   std::function<grpc::Status(int call, grpc::ServerContext*, LogWriter*)> logs;
   std::function<grpc::Status(const v1alpha1::StreamJobTraceRequest&, TraceWriter*)> trace;
   std::vector<Job> jobs;
+  std::vector<v1alpha1::JobEvent> events;  // of job gpt
+  std::string project;                     // of the last ListJobs
   v1alpha1::CreateJobRequest create_request;
   v1alpha1::StreamJobLogsRequest log_request;
   std::vector<int64_t> after_steps;
@@ -87,6 +89,7 @@ class FakeJobs final : public v1alpha1::JobService::Service {
   // One job a page.
   grpc::Status ListJobs(grpc::ServerContext*, const v1alpha1::ListJobsRequest* request,
                         v1alpha1::ListJobsResponse* response) override {
+    project = request->project();
     const size_t index = request->page_token().empty() ? 0 : std::stoul(request->page_token());
     if (index < jobs.size()) *response->add_jobs() = jobs[index];
     if (index + 1 < jobs.size()) response->set_next_page_token(std::to_string(index + 1));
@@ -121,6 +124,16 @@ class FakeJobs final : public v1alpha1::JobService::Service {
                      "jobs/running: found RUNNING, expected a job that has ended", "JOB_NOT_ENDED");
     }
     job->set_name(request->name());
+    return grpc::Status::OK;
+  }
+  grpc::Status ListJobEvents(grpc::ServerContext*, const v1alpha1::ListJobEventsRequest* request,
+                             v1alpha1::ListJobEventsResponse* response) override {
+    if (request->name() != "jobs/gpt") {
+      return Refusal(grpc::NOT_FOUND, request->name() + " does not exist", "JOB_NOT_FOUND");
+    }
+    for (const v1alpha1::JobEvent& event : events) {
+      if (event.number() > request->after_number()) *response->add_events() = event;
+    }
     return grpc::Status::OK;
   }
   grpc::Status WatchJob(grpc::ServerContext* context, const v1alpha1::WatchJobRequest* request,

@@ -19,6 +19,49 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
+TEST_F(CommandsTest, EventsOfAJobAreListedAndFollowed) {
+  v1alpha1::JobEvent event;
+  event.set_number(1);
+  event.mutable_time()->set_seconds(1'700'000'000);
+  event.set_state(Job::PENDING);
+  event.set_reason("Created");
+  event.set_caller("spiffe://x/user/ann");
+  event.set_message("priority 5, project speech\nforged");
+  event.set_count(1);
+  jobs_.events.push_back(event);
+  event.set_number(4);
+  event.set_state(Job::RUNNING);
+  event.set_reason("Saved");
+  event.set_caller("");
+  event.set_message("step-00000010");
+  event.set_count(3);
+  jobs_.events.push_back(event);
+  EXPECT_EQ(Run({"job", "events", "gpt"}), kOk);
+  EXPECT_THAT(out(),
+              HasSubstr("2023-11-14 22:13:20 UTC  PENDING  Created     spiffe://x/user/ann"));
+  EXPECT_THAT(out(), HasSubstr("RUNNING  Saved (x3)  -"));
+  EXPECT_EQ(Run({"job", "events", "gpt", "-o", "json"}), kOk);
+  EXPECT_THAT(out(), HasSubstr("\"Saved\""));
+  EXPECT_EQ(Run({"job", "events", "gpt", "--follow"}), kOk);  // each once, though asked for often
+  EXPECT_EQ(out().find("Created"), out().rfind("Created"));
+  EXPECT_EQ(Run({"job", "events", "other"}), kError);
+  ExpectMessage({"jobs/other"});
+}
+
+TEST_F(CommandsTest, ListShowsTheQueueWhereAJobSaysMoreThanTheDefault) {
+  jobs_.jobs = {MakeJob("gpt", Job::PENDING), MakeJob("bert", Job::PENDING)};
+  EXPECT_EQ(Run({"job", "list"}), kOk);
+  EXPECT_THAT(out(), Not(HasSubstr("PRIORITY")));
+  jobs_.jobs[1].mutable_spec()->mutable_queue()->set_priority(-7);
+  jobs_.jobs[1].mutable_spec()->mutable_queue()->set_project("speech");
+  EXPECT_EQ(Run({"job", "list", "--project", "speech"}), kOk);
+  EXPECT_EQ(jobs_.project, "speech");
+  EXPECT_THAT(out(), HasSubstr("PRIORITY  PROJECT"));
+  EXPECT_THAT(out(), HasSubstr("      -7  speech"));
+  EXPECT_EQ(Run({"job", "describe", "bert"}), kOk);
+  EXPECT_THAT(out(), HasSubstr("priority -7, project speech"));
+}
+
 TEST_F(CommandsTest, SubmitSendsTheSpecAndSaysWhatIsNext) {
   EXPECT_EQ(Run({"job", "submit", file_}), kOk) << err();
   EXPECT_EQ(jobs_.create_request.job_id(), "gpt");
