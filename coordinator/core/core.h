@@ -120,7 +120,8 @@ class Core {
   int32_t FreeSlots(const std::string& worker_id) const;  // 0 while it is LOST or cordoned
   std::vector<std::string> JobsOn(const std::string& worker_id) const;  // ids, sorted
   const JobIndex& index() const { return index_; }
-  QueuedJob Queued(int64_t number) const;
+  // The job as it would start now, in the layout that it would use.
+  QueuedJob Queued(const JobRecord& job) const;
   // Whether the project of a job that waits has no devices left for it. `taken` are slots of
   // projects, beyond those that the index knows.
   bool IsOverQuota(const JobRecord& job, const std::map<std::string, int64_t>& taken = {}) const;
@@ -188,6 +189,8 @@ class Core {
   void PlaceQueued();
   struct Pass;
   void PlaceKind(int32_t kind, Pass* pass);
+  // Also for its other layouts, of which it may use one when workers are lost.
+  void Reserve(const JobRecord& job, Placer* placer) const;
   std::vector<RankSlot> TryPlacing(const JobRecord& job) const;
   std::vector<int64_t> VictimsFor(const QueuedJob& job, int32_t priority,
                                   const Placer& placer) const;

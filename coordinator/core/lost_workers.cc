@@ -88,7 +88,7 @@ bool Core::MayMove(const JobRecord& job, std::vector<WorkerView>* cluster) const
       slot.free |= slot.healthy && holder != held.end() && holder->second == job.number;
     }
   }
-  const std::vector<RankSlot> ranks = Placer(without).Take(Queued(job.number));
+  const std::vector<RankSlot> ranks = Placer(without).Take(Queued(job));
   if (ranks.empty()) return false;
   for (WorkerView& worker : without) {
     for (SlotView& slot : worker.slots) {

@@ -64,24 +64,24 @@ void Core::PlaceKind(int32_t kind, Pass* pass) {
   std::map<std::string, int64_t> claimed = pass->taken;  // also by jobs that wait
   int behind_first = -1;                                 // -1: everyone has started so far
   while (const std::optional<QueueKey> key = walk.Next()) {
-    const QueuedJob job = Queued(key->number);
-    const JobRecord& record = Get(job.id);
+    const JobRecord& record = JobOf(key->number);
+    const QueuedJob job = Queued(record);
     if (BacksOff(record) || !pass->placer.IsPossible(job)) continue;
     if (IsOverQuota(record, claimed)) {
       walk.CloseLane();
       continue;
     }
-    claimed[record.project] += record.world_size();
+    claimed[record.project] += job.gang.ranks();
     std::vector<RankSlot> ranks = pass->placer.Take(job);
     if (!ranks.empty()) {
-      pass->taken[record.project] += record.world_size();
+      pass->taken[record.project] += job.gang.ranks();
       pass->placed.emplace(key->number, Placed{job.id, std::move(ranks)});
     } else {
       if (behind_first < 0) {
         for (int64_t victim : VictimsFor(job, key->priority, pass->placer))
           pass->victims.emplace(victim, job.id);
       }
-      pass->placer.Reserve(job);
+      Reserve(record, &pass->placer);
       behind_first = std::max(behind_first, 0);
       if (!pass->placer.HasRoom(kind)) return;
     }
@@ -89,8 +89,13 @@ void Core::PlaceKind(int32_t kind, Pass* pass) {
   }
 }
 
+void Core::Reserve(const JobRecord& job, Placer* placer) const {
+  for (int32_t layout = 0; layout <= static_cast<int32_t>(job.fallbacks.size()); ++layout)
+    placer->Reserve({.id = job.id, .gang = job.GangIn(layout), .kind = job.device_kind});
+}
+
 std::vector<RankSlot> Core::TryPlacing(const JobRecord& job) const {
-  const QueuedJob queued = {.id = job.id, .gang = job.gang, .kind = job.device_kind};
+  const QueuedJob queued = Queued(job);
   Placer placer(ClusterView());
   if (!placer.IsPossible(queued) || IsOverQuota(job)) return {};
   const auto lanes = index_.waiting().find(job.device_kind);
@@ -100,15 +105,15 @@ std::vector<RankSlot> Core::TryPlacing(const JobRecord& job) const {
   for (int tried = 0; const std::optional<QueueKey> key = walk.Next();) {
     if (KeyOf(job) < *key) break;
     const JobRecord& ahead = JobOf(key->number);
-    const QueuedJob other = Queued(key->number);
+    const QueuedJob other = Queued(ahead);
     if (BacksOff(ahead) || !placer.IsPossible(other)) continue;
     if (IsOverQuota(ahead, claimed)) {
       if (ahead.project == job.project) return {};
       walk.CloseLane();
       continue;
     }
-    claimed[ahead.project] += ahead.world_size();
-    placer.Reserve(other);
+    claimed[ahead.project] += other.gang.ranks();
+    Reserve(ahead, &placer);
     if (++tried > kTriedBehindFirst || !placer.HasRoom(job.device_kind)) return {};
   }
   return IsOverQuota(job, claimed) ? std::vector<RankSlot>() : placer.Take(queued);

@@ -7,14 +7,6 @@
 #include "absl/strings/str_join.h"
 
 namespace stretto::coordinator {
-namespace {
-
-QueuedJob QueuedOf(const JobRecord& job) {
-  return {.id = job.id, .gang = job.gang, .kind = job.device_kind};
-}
-
-}  // namespace
-
 Placer& QueueView::placer() {
   if (!placer_) placer_.emplace(core_.ClusterView());
   return *placer_;
@@ -28,7 +20,7 @@ const QueueView::Heads& QueueView::HeadsOf(int32_t kind) {
   QueueWalk walk(lanes->second);
   while (const std::optional<QueueKey> key = walk.Next()) {
     const JobRecord& job = core_.JobOf(key->number);
-    if (core_.BacksOff(job) || !placer().IsPossible(QueuedOf(job))) continue;
+    if (core_.BacksOff(job) || !placer().IsPossible(core_.Queued(job))) continue;
     if (core_.IsOverQuota(job)) {
       heads.over_quota.emplace(job.project, &job);
     } else if (heads.first == nullptr) {
@@ -47,14 +39,14 @@ Unplaced QueueView::WhyOverQuota(const JobRecord& job, const JobRecord& head) co
       absl::StrCat("project ", job.project, " uses ", found == held.end() ? 0 : found->second,
                    " of its ", DevicesOf(core_.options().quotas, job.project), " devices; ");
   if (head.id == job.id) {
-    return {job.id, "OverQuota", absl::StrCat(use, "this job needs ", job.world_size())};
+    return {job.id, "OverQuota", absl::StrCat(use, "this job needs ", core_.Queued(job).gang.ranks())};
   }
   return {job.id, "OverQuota",
-          absl::StrCat(use, "waits behind job ", head.id, ", which needs ", head.world_size())};
+          absl::StrCat(use, "waits behind job ", head.id, ", which needs ", core_.Queued(head).gang.ranks())};
 }
 
 Unplaced QueueView::WhyWaiting(const JobRecord& job) {
-  const QueuedJob queued = QueuedOf(job);
+  const QueuedJob queued = core_.Queued(job);
   const Heads& heads = HeadsOf(job.device_kind);
   if (!placer().IsPossible(queued)) return placer().WhyWaiting(queued, nullptr);
   const auto held_up = heads.over_quota.find(job.project);
@@ -70,7 +62,7 @@ Unplaced QueueView::WhyWaiting(const JobRecord& job) {
     }
     return why;
   }
-  const QueuedJob first = QueuedOf(*heads.first);
+  const QueuedJob first = core_.Queued(*heads.first);
   Unplaced why = placer().WhyWaiting(queued, &first);
   absl::StrAppend(&why.message, "; place ",
                   core_.index().WaitingBefore(job.device_kind, KeyOf(job)) + 1, " in the queue");

@@ -127,15 +127,14 @@ bool Core::BacksOff(const JobRecord& job) const {
   return job.next_attempt_time.has_value() && last_placing_ < jobs_.at(job.id).next_attempt;
 }
 
-QueuedJob Core::Queued(int64_t number) const {
-  const JobRecord& job = Get(id_by_number_.at(number));
+QueuedJob Core::Queued(const JobRecord& job) const {
   return {.id = job.id, .gang = job.GangIn(LayoutFor(job)), .kind = job.device_kind};
 }
 
 bool Core::IsOverQuota(const JobRecord& job, const std::map<std::string, int64_t>& taken) const {
   const int64_t devices = DevicesOf(options_.quotas, job.project);
   if (devices == INT64_MAX) return false;
-  int64_t used = job.world_size();
+  int64_t used = Queued(job).gang.ranks();
   for (const auto* counts : {&index_.held_by(), &taken}) {
     const auto found = counts->find(job.project);
     if (found != counts->end()) used += found->second;

@@ -21,6 +21,7 @@ ClusterSim::ClusterSim(uint64_t seed, Probes& probes) : random_(seed), probes_(p
   lost_rank_timeout_ = absl::Seconds(Pick(4) == 0 ? 0 : 20);
   lost_run_timeout_ = absl::Seconds(Pick(2) == 0 ? 20 : 120);
   if (Pick(4) == 0) keep_jobs_ = 2;
+  if (Pick(3) == 0) quotas_ = {{"default", {.queued = 4}}, {"speech", {.devices = 2}}};
   driver_ = std::make_unique<Driver>(Core(Options()), *this, *this);
   const uint64_t nodes = 1 + Pick(3);
   for (uint64_t i = 0; i < nodes; ++i) {
@@ -99,7 +100,7 @@ void ClusterSim::RunToEnd() {
       for (const JobRecord* job : core.Jobs()) {
         // A job may be too large for all workers together, and its blocks for any of them.
         const std::vector<int32_t>& room = job->device_kind == kGpuKind ? gpus : cores;
-        if (!IsEnded(job->state) && !DealGang(room, core.Queued(job->number).gang).empty())
+        if (!IsEnded(job->state) && !DealGang(room, core.Queued(*job).gang).empty())
           return true;
       }
       return false;
@@ -156,6 +157,7 @@ void ClusterSim::RestartCoordinator() {
   const Snapshot stored = *store_.Load();
   for (const JobRecord& job : stored.jobs) {
     if (job.attempt > 0) placed_[job.id] = job.epoch;
+    if (!job.preempted_by.empty()) victims_.emplace(job.uid, job.epoch.value());
     if (IsEnded(job.state)) ended_.emplace(job.id, job);
   }
   store_unsure_ = false;
@@ -171,6 +173,9 @@ void ClusterSim::SubmitJob() {
   create.gang.split_blocks = Pick(4) == 0;
   create.device_kind = Pick(3) == 0 ? kGpuKind : 1;
   create.total_steps = 3;
+  create.priority = static_cast<int32_t>(Pick(4)) - 1;
+  if (Pick(2) == 0) create.project = "speech";
+  create.saves = Pick(5) != 0;
   if (Pick(2) == 0) {
     create.restart = {.max = static_cast<int32_t>(Pick(2)),
                       .backoff = absl::Seconds(Pick(5)),

@@ -9,8 +9,8 @@
 // without their trainers, trainers are killed, GPUs fail and recover, reports are repeated, ranks
 // of an older epoch report and are held, messages of different workers overtake each other, the
 // coordinator restarts, the store refuses a commit or loses its response. People suspend and resume
-// jobs, cordon and drain workers. A node is cut off for a while, and trains on. The control plane
-// alone has faults too: the coordinator stands
+// jobs, cordon and drain workers. Jobs have priorities, and some clusters quotas. A node is cut off
+// for a while, and trains on. The control plane alone has faults too: the coordinator stands
 // still while its cluster continues, and then everything arrives at once; a commit takes long; the
 // disk is full for a while; the wall clock jumps.
 //
@@ -20,8 +20,10 @@
 //   no slot is held by two jobs, in the core and on the nodes     a gang is whole or absent
 //   an epoch belongs to one job and never goes back               an ended job never changes again
 //   what is sent has been stored                                  the store equals the core
-//   the first job that can run on a kind of slot starts once      nobody of its kind overtakes it
-//   enough of them are free                                       no job starts on a faulty slot
+//   the first job that can run on a kind of slot starts once      who overtakes a job takes no slot
+//   enough of them are free                                       that it could use
+//   no job starts on a faulty slot                                no project exceeds its quota
+//   a victim has lower priority, and is asked for a checkpoint    no more victims than needed
 //   a worker is LOST when it was silent for a lease while the coordinator listened and could store,
 //   and soon after that; never along with its ranks, nor without such a silence
 //   a rank has prepared, trained and exited when its trainer of the job's epoch said so
@@ -140,7 +142,15 @@ class ClusterSim final : public Transport, public Persistence {
   void CheckLosses(const JobRecord& job);
   bool MayBeGivenUp(const std::string& worker) const;
   void CheckHeard(const RankRecord& rank, const RankKey& key);
+  // queue_checks.cc
   void CheckQueues(const Core& core);
+  void CheckStart(const Core& core, const JobRecord& job,
+                  const std::vector<const JobRecord*>& ahead);
+  void CheckVictims(const Core& core);
+  // Whether the quota of its project leaves enough devices for a job that waits, beside those that
+  // earlier jobs claim. `started` are jobs that this event has placed.
+  bool HasDevices(const Core& core, const JobRecord& of, int64_t claimed,
+                  const std::set<std::string>& started) const;
   void CheckAttempts(const Core& core);
   // Whether the coordinator may count the rank as gone, now or since an earlier event.
   bool IsGone(const RankKey& rank, const std::string& worker);
@@ -156,6 +166,7 @@ class ClusterSim final : public Transport, public Persistence {
   absl::Duration last_tick_ = monotonic_;
   absl::Duration lost_rank_timeout_, lost_run_timeout_;
   int64_t keep_jobs_ = INT64_MAX;
+  Quotas quotas_;
   absl::Duration next_commit_takes_;
   bool storing_ = true;            // the last commit succeeded
   bool after_gap_ = false;         // the present round decides nothing
@@ -179,7 +190,8 @@ class ClusterSim final : public Transport, public Persistence {
     std::vector<std::string> workers;  // by rank
   };
   std::map<std::string, Seen> seen_;
-  std::map<std::string, int64_t> resumed_;  // by uid: how often
+  std::set<std::pair<std::string, int64_t>> victims_;  // uid and epoch
+  std::map<std::string, int64_t> resumed_;             // by uid: how often
   std::set<RankKey> gone_;  // they exited, or the coordinator may have given them up
 };
 

@@ -70,6 +70,9 @@ TEST(CoordinatorSim, InvariantsHoldUnderFaults) {
                             "block that no worker could hold",
                             "restarts",
                             "preempted",
+                            "preempted for another job",
+                            "backfilled",
+                            "over quota",
                             "suspended",
                             "resumed",
                             "cordoned"}) {

@@ -4,11 +4,9 @@
 // what the simulation itself knows, and with what has been stored.
 
 #include <algorithm>
-#include <numeric>
 #include <stdexcept>
 
 #include "absl/strings/str_cat.h"
-#include "coordinator/placement/gang.h"
 #include "tests/simcluster/coordinator_sim.h"
 
 namespace stretto::coordinator::testing {
@@ -65,65 +63,6 @@ void ClusterSim::CheckHeard(const RankRecord& rank, const RankKey& key) {
   Check(rank.state != RankState::kExited || heard.exited,
         "a rank has exited when it said so in its epoch");
   Check(rank.last_step <= heard.last_step, "a rank has done the steps that it said in its epoch");
-}
-
-void ClusterSim::CheckQueues(const Core& core) {
-  std::set<std::pair<std::string, int32_t>> held;
-  for (const JobRecord* job : core.Jobs()) {
-    for (const RankRecord& rank : job->ranks) {
-      if (IsActive(job->state)) held.emplace(rank.worker, rank.slot);
-    }
-  }
-  std::map<int32_t, std::vector<int32_t>> known, open, free;  // by kind and worker
-  for (const auto& [id, worker] : core.workers()) {
-    for (int32_t kind : {1, kGpuKind}) {
-      int32_t& known_here = known[kind].emplace_back(0);
-      int32_t& open_here = open[kind].emplace_back(0);
-      int32_t& free_here = free[kind].emplace_back(0);
-      for (const WorkerDevice& device : worker.record.devices) {
-        if (device.kind != kind || !device.fault.empty()) continue;
-        ++known_here;
-        const bool here = worker.ready() && worker.record.cordon.empty();
-        open_here += here;
-        free_here += here && !held.contains({id, device.slot});
-      }
-    }
-  }
-  std::map<int32_t, std::string> heads;  // by kind: the first job that waits and could run
-  for (const JobRecord* job : core.Jobs()) {
-    const int32_t kind = job->device_kind;
-    if (IsActive(job->state) && placed_[job->id] != job->epoch) {
-      placed_[job->id] = job->epoch;
-      Check(!heads.contains(kind), "nobody overtakes an earlier job of its kind");
-      if (!heads.empty()) ++probes_["started past another kind's queue"];
-      std::vector<RankSlot> slots;
-      for (const RankRecord& rank : job->ranks)
-        slots.push_back({.worker = rank.worker, .slot = rank.slot});
-      for (int32_t larger = 0; larger < job->layout; ++larger) {
-        Check(DealGang(open[kind], job->GangIn(larger)).empty(),
-              "a later layout is used only if no earlier one fits on the workers that remain");
-      }
-      probes_["restarted in another layout"] += job->layout > 0;
-      const bool cut = CutsBlock(slots, job->GangIn(job->layout));
-      Check(!cut || job->gang.split_blocks, "no block is cut that must not be");
-      probes_["block on several workers"] += cut;
-      for (const RankRecord& rank : job->ranks) {
-        Check(core.FindWorker(rank.worker)->record.cordon.empty(),
-              "no job starts on a cordoned worker");
-        for (const WorkerDevice& device : core.FindWorker(rank.worker)->record.devices) {
-          Check(device.slot != rank.slot || device.fault.empty(), "no job starts on a faulty slot");
-        }
-      }
-    }
-    if (job->state != JobState::kPending || core.BacksOff(*job)) continue;
-    const Gang gang = core.Queued(job->number).gang;
-    const int32_t ranks = gang.ranks();
-    const bool possible = !DealGang(known[kind], gang).empty();
-    if (!possible && std::accumulate(known[kind].begin(), known[kind].end(), 0) >= ranks)
-      ++probes_["block that no worker could hold"];
-    if (!possible || !heads.emplace(kind, job->id).second) continue;
-    Check(DealGang(free[kind], gang).empty(), "the first job of a kind starts when it can");
-  }
 }
 
 void ClusterSim::NoteHeld(const WorkerRegistered& event) {

@@ -21,6 +21,7 @@ constexpr absl::Duration kSlack = absl::Seconds(2);
 
 CoreOptions ClusterSim::Options() const {
   CoreOptions options;
+  options.quotas = quotas_;
   options.lost_rank_timeout = lost_rank_timeout_;
   options.lost_run_timeout = lost_run_timeout_;
   options.keep_jobs = keep_jobs_;
