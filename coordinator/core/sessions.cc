@@ -93,7 +93,8 @@ void Core::RecoverRanks(const WorkerRegistered& event) {
   for (const WorkerDevice& device : event.devices) slots.insert(device.slot);
 
   for (const std::string& id : JobsOn(event.id)) {
-    bool assign = false, stop = false;
+    bool stop = false;
+    std::vector<int32_t> never_started;
     for (int32_t i = 0; i < static_cast<int32_t>(Get(id).ranks.size()); ++i) {
       const RankRecord rank = Get(id).ranks[i];
       if (rank.worker != event.id || rank.gone()) continue;
@@ -103,19 +104,22 @@ void Core::RecoverRanks(const WorkerRegistered& event) {
       } else if (rank.state == RankState::kPrepared) {
         LoseRank(id, i, ExitReason::kTrainerLost,
                  absl::StrCat("worker ", event.id, " came back without this rank"));
-      } else if (stopping) {
-        LoseRank(id, i, ExitReason::kStopped, "it was never started");
-      } else if (!slots.contains(rank.slot)) {
+      } else if (!stopping && !slots.contains(rank.slot)) {
         LoseRank(id, i, ExitReason::kSlotLost,
                  absl::StrCat("worker ", event.id, " came back without slot ", rank.slot));
       } else {
-        assign = true;
+        never_started.push_back(i);
       }
     }
-    // LoseRank above may already have told this worker to stop.
-    const bool stopping = !Get(id).stop_reason.empty();
     if (stop) SendStopTo(Get(id), event.id);
-    if (assign && !stopping) SendAssignTo(Get(id), event.id);
+    // LoseRank above may already have told this worker to stop. Then they never start.
+    if (!Get(id).stop_reason.empty()) {
+      for (const int32_t rank : never_started) {
+        LoseRank(id, rank, ExitReason::kStopped, "it was never started");
+      }
+    } else if (!never_started.empty()) {
+      SendAssignTo(Get(id), event.id);
+    }
     FinishIfGone(id);
   }
 }

@@ -311,6 +311,20 @@ TEST(SessionTest, WorkerThatReturnsWithoutItsSlotLosesTheRank) {
   EXPECT_EQ(scene.job("j").first_failure->message, "worker a came back without slot 1");
 }
 
+TEST(SessionTest, WorkerThatReturnsWithAPreparedRankMissingLosesThoseThatNeverStartedToo) {
+  Scene scene;
+  scene.Register("a", 2);
+  scene.Submit("j", 2);
+  scene.Report("j", 1, RankPrepared{});
+  scene.Disconnect("a");
+  scene.Register("a", 2);  // holds neither
+  const JobRecord job = scene.job("j");
+  EXPECT_EQ(job.state, JobState::kFailed);
+  EXPECT_EQ(job.first_failure->rank, 1);
+  EXPECT_EQ(job.first_failure->reason, "TrainerLost");
+  EXPECT_EQ(scene.core().FreeSlots("a"), 2);
+}
+
 TEST(SessionTest, RankHeldByTheWrongWorkerIsEnded) {
   Scene scene;
   StartAcross(scene);
