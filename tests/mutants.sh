@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Breaks ten behaviours, one at a time, and prints the first test that notices (docs/TESTING.md).
+# Breaks behaviours, one at a time, and prints the first test that notices (docs/TESTING.md); of a simulated cluster also
+# the seed.
 #
-#   tests/mutants.sh [BUILD]
+#   tests/mutants.sh [BUILD [PROGRAM]]
 #
 # BUILD is a configured build folder of this tree, build/release by default. Each source is restored before the next one
-# changes; sources with changes of your own are refused.
+# changes; sources with changes of your own are refused. With PROGRAM, only the mutants for this test program.
 # Exit: 0 every mutant was caught; 1 one survived, or a line to break has moved.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-build=${1:-build/release} code=0
+build=${1:-build/release} only=${2:-} code=0
 
 # behaviour | source | sed expression that breaks it | test program
 mutants() {
@@ -24,10 +25,18 @@ hash of a spec|proto/spec/job/hash.cc|s/";", spec.seed(), ";"/";;"/|job_spec_tes
 gradient scale|worker/trainer/profile.cc|s/1.0 \/ static_cast<double>(config/2.0 \/ static_cast<double>(config/|trainer_test
 export dtype|worker/exchange/export_hf.cc|s/source.dtype_of(.*) : dtype;/source.dtype() : dtype;/|export_test
 placement rule|coordinator/placement/gang.cc|s/room\[worker\] < room\[\*best\]/room[worker] > room[*best]/|core_test
+no epoch check|coordinator/core/reports.cc|s/event.epoch != job->epoch/false/|simcluster_test
+send before persist|coordinator/core/driver.cc|s/^  const absl::Status stored = Persist(std::move/  for (const Send\& send : effects.sends) transport_.SendToWorker(send);\n&/|simcluster_test
+skipped lease|coordinator/membership/membership.cc|s/steady >= worker.lease_end/steady < absl::ZeroDuration()/|simcluster_test
+wall clock|coordinator/core/core.cc|s/steady_ = now.steady;/steady_ = now.wall - absl::UnixEpoch();/|simcluster_test
+ranks given up early|coordinator/core/sessions.cc|s/worker->lease_end + options_.lost_rank_timeout/worker->lease_end/|simcluster_test
+unsynced commits|coordinator/store/sqlite_store.cc|s/PRAGMA synchronous = FULL/PRAGMA synchronous = OFF/|simcluster_test
+never started|coordinator/core/sessions.cc|s/if (!Get(id).stop_reason.empty()) {/if (never_started.empty()) {/|core_test
 ROWS
 }
 
 while IFS='|' read -r behaviour source broken program; do
+  [[ -z $only || $only == "$program" ]] || continue
   git diff --quiet HEAD -- "$source" || { echo "$source: found changes, expected none" >&2; exit 1; }
   trap 'git checkout -q -- "$source"' EXIT
   sed -i "$broken" "$source"
@@ -36,9 +45,10 @@ while IFS='|' read -r behaviour source broken program; do
   elif ! log=$(ninja -C "$build" "$program" 2>&1); then
     found="does not compile: $(grep -m1 error: <<<"$log")" code=1
   else
-    found=$(timeout 300 "$build/bin/$program" --gtest_fail_fast --gtest_brief=1 2>&1 </dev/null |
-      sed -nE "/^\[  FAILED  \] [A-Za-z]/{s/^\[  FAILED  \] ([^ ,]*).*/\1/p;q}")
+    log=$(timeout 300 "$build/bin/$program" --gtest_fail_fast --gtest_brief=1 2>&1 </dev/null)
+    found=$(sed -nE "/^\[  FAILED  \] [A-Za-z]/{s/^\[  FAILED  \] ([^ ,]*).*/\1/p;q}" <<<"$log")
     [[ -n $found ]] || { found=SURVIVED code=1; }
+    found+=$(sed -nE "s/^broken: (.*); (seed [0-9]+), event.*/ at \2: \1/p" <<<"$log" | head -1)
   fi
   git checkout -q -- "$source"
   trap - EXIT

@@ -16,9 +16,11 @@ bool HasExited(const std::vector<decltype(RankReported::report)>& log) {
 
 }  // namespace
 
-ClusterSim::ClusterSim(uint64_t seed, Probes& probes) : random_(seed), probes_(probes) {
+ClusterSim::ClusterSim(uint64_t seed, Probes& probes, const SimOptions& options)
+    : options_(options), random_(seed), probes_(probes) {
+  OpenStore();
   // The short one would end a lease and its ranks at once.
-  lost_rank_timeout_ = absl::Seconds(Pick(4) == 0 ? 0 : 20);
+  lost_rank_timeout_ = absl::Seconds(Pick(4) == 0 && !options_.healthy_nodes ? 0 : 20);
   lost_run_timeout_ = absl::Seconds(Pick(2) == 0 ? 20 : 120);
   if (Pick(4) == 0) keep_jobs_ = 2;
   if (Pick(3) == 0) quotas_ = {{"default", {.queued = 4}}, {"speech", {.devices = 2}}};
@@ -33,6 +35,44 @@ ClusterSim::ClusterSim(uint64_t seed, Probes& probes) : random_(seed), probes_(p
 }
 
 void ClusterSim::Step() {
+  if (options_.healthy_nodes) {
+    StepHealthy();
+  } else {
+    StepAny();
+  }
+  if (disk_ != nullptr && disk_->dead()) RestartCoordinator();
+  CheckCore();
+}
+
+// Nodes and people do nothing wrong, so whatever happens to a job is the control plane's doing.
+void ClusterSim::StepHealthy() {
+  Node& node = PickNode();
+  const uint64_t dice = Pick(1000);
+  if (dice < 30) {
+    SubmitJob();
+  } else if (dice < 600) {
+    Serve(node);
+  } else if (dice < 620) {
+    RestartCoordinator();
+  } else if (dice < 640) {
+    FailStore();
+  } else if (dice < 670) {
+    BreakControlPlane();
+  } else {
+    PassTime(absl::Seconds(Pick(15) == 0 ? 35 : 1), /*all_alive=*/true);
+  }
+}
+
+// What a node in good order does: it connects, trains, reports and listens.
+void ClusterSim::Serve(Node& node) {
+  if (node.session == 0) Connect(node);
+  Train(node, /*may_fail=*/false);
+  SendReport(node, /*repeat=*/false);
+  DeliverUp(node);
+  DeliverDown(node);
+}
+
+void ClusterSim::StepAny() {
   Node& node = PickNode();
   const uint64_t dice = Pick(1000);
   if (dice < 30) {
@@ -58,9 +98,7 @@ void ClusterSim::Step() {
   } else if (dice < 925) {
     RestartCoordinator();
   } else if (dice < 935) {
-    const bool refused = Pick(2) == 0;
-    store_.FailCommit(static_cast<int64_t>(1 + Pick(3)),
-                      refused ? FaultyStore::Fault::kRefused : FaultyStore::Fault::kResponseLost);
+    FailStore();
   } else if (dice < 945) {
     FailOrRepairGpu(node);
   } else if (dice < 955) {
@@ -74,11 +112,11 @@ void ClusterSim::Step() {
   } else {
     PassTime(absl::Seconds(Pick(15) == 0 ? 35 : 1), /*all_alive=*/false);
   }
-  CheckCore();
 }
 
 void ClusterSim::RunToEnd() {
-  store_.FailCommit(0, FaultyStore::Fault::kNone);
+  store_->FailCommit(0, FaultyStore::Fault::kNone);
+  if (disk_ != nullptr) disk_->DieAfter(INT64_MAX);
   std::vector<int32_t> cores, gpus;  // by node
   for (Node& node : nodes_) {
     node.faulty.clear();
@@ -105,14 +143,8 @@ void ClusterSim::RunToEnd() {
       }
       return false;
     });
-    if (!busy) return;
-    for (Node& node : nodes_) {
-      if (node.session == 0) Connect(node);
-      Train(node, /*may_fail=*/false);
-      SendReport(node, /*repeat=*/false);
-      DeliverUp(node);
-      DeliverDown(node);
-    }
+    if (!busy) return CheckEnd();
+    for (Node& node : nodes_) Serve(node);
     PassTime(absl::Seconds(1), /*all_alive=*/true);
     CheckCore();
   }
@@ -122,46 +154,24 @@ void ClusterSim::RunToEnd() {
 // ---- the coordinator's side
 
 Result ClusterSim::Submit(const Event& event) {
-  const int64_t commits = store_.commits();
   expired_.clear();
+  committed_ = false;
   in_tick_ = std::holds_alternative<Tick>(event);
   Result result = driver_->Submit(event, {.wall = wall_, .steady = monotonic_});
-  if (!result.status.ok() && !storing_) {
-    ++probes_["store failed"];
-    store_unsure_ |= store_.commits() != commits;  // stored, but the core took it back
-  } else if (store_.commits() != commits) {
-    store_unsure_ = false;
-  }
+  if (!result.status.ok() && !storing_) ++probes_["store failed"];
+  const auto* create = std::get_if<CreateJob>(&event);
+  if (result.status.ok() && create != nullptr) accepted_.insert(create->job_id);
   const auto* registered = std::get_if<WorkerRegistered>(&event);
   if (result.status.ok() && registered != nullptr) NoteHeld(*registered);
-  driver_->Read([this](const Core& core) {
-    CheckQueues(core);
-    CheckAttempts(core);
-    return 0;
-  });
-  return result;
-}
-
-void ClusterSim::RestartCoordinator() {
-  for (Node& node : nodes_) Break(node, /*seen_by_coordinator=*/false);
-  auto core = Core::Restore(*store_.Load(), Options());
-  Check(core.ok(), absl::StrCat("the stored state can be restored: ", core.status().ToString()));
-  driver_ = std::make_unique<Driver>(*std::move(core), *this, *this);
-  // Every lease has ended, and its clock begins with the next event.
-  last_tick_ = monotonic_;
-  storing_ = true;
-  for (Node& node : nodes_) node.silent = Options().lease;
-  // What the store kept of a commit whose response was lost is the truth from now on.
-  ended_.clear();
-  placed_.clear();
-  const Snapshot stored = *store_.Load();
-  for (const JobRecord& job : stored.jobs) {
-    if (job.attempt > 0) placed_[job.id] = job.epoch;
-    if (!job.preempted_by.empty()) victims_.emplace(job.uid, job.epoch.value());
-    if (IsEnded(job.state)) ended_.emplace(job.id, job);
+  // Nothing else places a job or ends an attempt.
+  if (committed_ || in_tick_) {
+    driver_->Read([this](const Core& core) {
+      CheckQueues(core);
+      CheckAttempts(core);
+      return 0;
+    });
   }
-  store_unsure_ = false;
-  ++probes_["coordinator restarted"];
+  return result;
 }
 
 void ClusterSim::SubmitJob() {
@@ -234,6 +244,7 @@ void ClusterSim::DeleteSomeJob() {
 void ClusterSim::JobDeleted(const ErasedJob& job) {
   ++probes_["job deleted"];
   Check(ended_.erase(job.id) > 0, "only a job that has ended is deleted");
+  accepted_.erase(job.id);
 }
 
 void ClusterSim::SendToWorker(const Send& send) {
@@ -243,17 +254,16 @@ void ClusterSim::SendToWorker(const Send& send) {
             "a rank of an older epoch is not kept");
     }
   }
-  const Snapshot stored = *store_.Load();
-  const auto find = [&stored](const std::string& id) {
-    const auto found = std::find_if(stored.jobs.begin(), stored.jobs.end(),
-                                    [&id](const JobRecord& job) { return job.id == id; });
-    return found == stored.jobs.end() ? JobRecord() : *found;
+  static const JobRecord kNone;
+  const auto find = [this](const std::string& id) -> const JobRecord& {
+    const auto found = stored_.find(id);
+    return found == stored_.end() ? kNone : found->second;
   };
   if (const auto* assign = std::get_if<SendAssign>(&send.message)) {
-    const JobRecord job = find(assign->job_id);
+    const JobRecord& job = find(assign->job_id);
     Check(job.uid == assign->job_uid && job.epoch == assign->epoch && IsActive(job.state),
           "an assignment is stored before it is sent");
-    Check(stored.epoch.last >= assign->epoch, "an epoch is stored before it is used");
+    Check(stored_epoch_ >= assign->epoch, "an epoch is stored before it is used");
     const auto owner = epoch_owner_.emplace(assign->epoch.value(), assign->job_uid).first;
     Check(owner->second == assign->job_uid, "an epoch belongs to one job");
     Epoch& last = last_epoch_of_[assign->job_uid];
@@ -262,7 +272,7 @@ void ClusterSim::SendToWorker(const Send& send) {
   }
   if (const auto* stop = std::get_if<SendStop>(&send.message)) {
     // The event that sends it may also have ended the attempt.
-    const JobRecord job = find(stop->job_id);
+    const JobRecord& job = find(stop->job_id);
     Check(!job.stop_reason.empty() || !IsActive(job.state) || job.epoch > stop->epoch,
           "a stop is stored before it is sent");
   }
@@ -278,6 +288,8 @@ void ClusterSim::JobChanged(const JobRecord& job) {
     ++probes_[job.attempts.back().cause == RestartCause::kPreemption ? "preempted" : "restarts"];
   }
   CheckLosses(job);
+  Check(!options_.healthy_nodes || (!job.first_failure && job.attempt <= 1),
+        "no job is harmed by a fault of the control plane alone");
   if (!IsEnded(job.state)) return;
   ended_.emplace(job.id, job);
   ++probes_[JobStateName(job.state)];

@@ -32,28 +32,41 @@
 //   a worker in contact runs ranks of the newest attempts alone   a run that nobody could continue
 //   elsewhere is given up only after the time that a cut may take
 //   a later layout is used only if no earlier one fits on the workers that remain
+//   what was acknowledged is in the store after every restart, and nothing that was never committed
+//   every accepted job ends or says why it waits; on healthy nodes its first attempt succeeds
 
 #include <cstdint>
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <random>
 #include <set>
 #include <string>
 #include <tuple>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "coordinator/core/driver.h"
 #include "coordinator/store/job_store.h"
+#include "tests/simcluster/torn_disk.h"
 
 namespace stretto::coordinator::testing {
 
 // How often something was seen, over any number of runs.
 using Probes = std::map<std::string, int64_t>;
 
+struct SimOptions {
+  // Only the control plane has faults. Then every job must succeed in its first attempt.
+  bool healthy_nodes = false;
+  // Of the store, a database on a disk that loses and tears writes when the coordinator dies.
+  // Empty: the store is in memory.
+  std::string folder;
+};
+
 class ClusterSim final : public Transport, public Persistence {
  public:
-  ClusterSim(uint64_t seed, Probes& probes);
+  ClusterSim(uint64_t seed, Probes& probes, const SimOptions& options = {});
 
   // One random event.
   void Step();
@@ -98,8 +111,15 @@ class ClusterSim final : public Transport, public Persistence {
 
   uint64_t Pick(uint64_t n) { return random_() % n; }
   Node& PickNode() { return nodes_[Pick(nodes_.size())]; }
+  void StepAny();
+  void StepHealthy();
+  void Serve(Node& node);
   Result Submit(const Event& event);
+  // stored.cc
+  void OpenStore();
   void RestartCoordinator();
+  void FailStore();
+  void NoteCommit(const std::vector<Record>& records, bool stored);
   void SubmitJob();
   std::string SomeJob();
   void ChangeSomeJob();
@@ -135,7 +155,7 @@ class ClusterSim final : public Transport, public Persistence {
   void FailOrRepairGpu(Node& node);
   std::vector<SlotHealth> HealthOf(const Node& node) const;
 
-  void Check(bool condition, const std::string& what) const;
+  void Check(bool condition, absl::string_view what) const;
   void CheckCore();
   // In the event that the driver carries out: the lease of a worker ended, or a job changed.
   void CheckExpiry(const std::string& worker);
@@ -155,12 +175,19 @@ class ClusterSim final : public Transport, public Persistence {
   // Whether the coordinator may count the rank as gone, now or since an earlier event.
   bool IsGone(const RankKey& rank, const std::string& worker);
   void NoteHeld(const WorkerRegistered& event);
-  void CheckStore();
+  void CheckJob(const JobRecord& job);
+  void CheckStore(const Core& core);
+  // After a restart: nothing that was acknowledged is lost, and nothing else is there.
+  void CheckLoaded(const Snapshot& loaded) const;
+  // Every job that was accepted has ended, or says why it waits.
+  void CheckEnd() const;
 
+  const SimOptions options_;
   std::mt19937_64 random_;
   Probes& probes_;
-  std::unique_ptr<JobStore> memory_ = NewMemoryStore();
-  FaultyStore store_{*memory_};
+  std::unique_ptr<TornDisk> disk_;  // null: the store is in memory
+  std::unique_ptr<JobStore> kept_;
+  std::unique_ptr<FaultyStore> store_;
   absl::Time wall_ = absl::FromUnixSeconds(1000);
   absl::Duration monotonic_ = absl::Seconds(7);
   absl::Duration last_tick_ = monotonic_;
@@ -171,23 +198,29 @@ class ClusterSim final : public Transport, public Persistence {
   bool storing_ = true;            // the last commit succeeded
   bool after_gap_ = false;         // the present round decides nothing
   bool in_tick_ = false;           // the present event is a tick
+  bool committed_ = false;         // the present event stored something
   std::set<std::string> expired_;  // workers whose lease the present event ended
   std::set<RankKey> lost_;         // ranks that have been given up
   std::unique_ptr<Driver> driver_;
   std::vector<Node> nodes_;
   int64_t next_session_ = 1;
   int64_t next_job_ = 1;
-  bool store_unsure_ = false;  // a response was lost and no commit has succeeded since
+  // What the coordinator knows to be stored: the records of every commit that succeeded.
+  std::map<std::string, JobRecord> stored_;
+  Epoch stored_epoch_;
+  // Of jobs in commits that failed since: the store may have them.
+  std::map<std::string, std::vector<std::optional<JobRecord>>> unsure_;
   std::map<int64_t, std::string> epoch_owner_;  // epochs that have left the coordinator
   std::map<std::string, Epoch> last_epoch_of_;  // by job uid, as sent
   std::map<RankKey, Heard> heard_;
-  Epoch stored_epoch_;
+  std::set<std::string> accepted_;  // ids of jobs whose creation was acknowledged; not deleted
   std::map<std::string, JobRecord> ended_;
   std::map<std::string, Epoch> placed_;  // by job: its epoch at the last check
   // The newest attempt of a job, by uid, as of the last check.
   struct Seen {
     Epoch epoch;
     std::vector<std::string> workers;  // by rank
+    bool ended = false;                // so is the job
   };
   std::map<std::string, Seen> seen_;
   std::set<std::pair<std::string, int64_t>> victims_;  // uid and epoch

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Runs the simulated cluster with many seeds. One seed again: STRETTO_SIM_SEED=N. More:
-// STRETTO_SIM_RUNS=N.
+// Runs the simulated cluster with many seeds. One seed again: STRETTO_SIM_SEED=N. More, in all
+// tests together: STRETTO_SIM_RUNS=N.
 
 #include "tests/simcluster/coordinator_sim.h"
 
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <stdexcept>
 
 #include "absl/strings/numbers.h"
@@ -15,70 +16,126 @@
 namespace stretto::coordinator::testing {
 namespace {
 
+constexpr uint64_t kRuns = 10'000;
+
 uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
   const char* text = std::getenv(name);
   uint64_t number = otherwise;
   return text != nullptr && absl::SimpleAtoi(text, &number) ? number : otherwise;
 }
 
-TEST(CoordinatorSim, InvariantsHoldUnderFaults) {
+// A folder for the store, removed with this object.
+class Folder {
+ public:
+  Folder() {
+    std::string name = (std::filesystem::temp_directory_path() / "stretto-sim-XXXXXX").string();
+    EXPECT_NE(mkdtemp(name.data()), nullptr);
+    path_ = name;
+  }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  const std::string& path() const { return path_; }
+  void Empty() const {
+    std::filesystem::remove_all(path_);
+    std::filesystem::create_directory(path_);
+  }
+
+ private:
+  std::string path_;
+};
+
+// Runs a share of all seeds; the first that breaks an invariant fails the test. False if only one
+// seed was asked for.
+bool RunSeeds(double share, SimOptions options, Probes& probes) {
   const bool single = std::getenv("STRETTO_SIM_SEED") != nullptr;
   const uint64_t first = FromEnvironment("STRETTO_SIM_SEED", 1);
-  const uint64_t runs = single ? 1 : FromEnvironment("STRETTO_SIM_RUNS", 100);
-  Probes probes;
+  const double all = static_cast<double>(FromEnvironment("STRETTO_SIM_RUNS", kRuns));
+  const uint64_t runs = single ? 1 : static_cast<uint64_t>(share * all);
+  const Folder folder;
+  if (!options.folder.empty()) options.folder = folder.path();
   for (uint64_t seed = first; seed < first + runs; ++seed) {
     int event = 0;
     try {
-      ClusterSim sim(seed, probes);
+      if (!options.folder.empty()) folder.Empty();
+      ClusterSim sim(seed, probes, options);
       for (; event < 600; ++event) sim.Step();
       sim.RunToEnd();
     } catch (const std::logic_error& error) {
-      FAIL() << error.what() << "; seed " << seed << ", event " << event
-             << "; run again with STRETTO_SIM_SEED=" << seed;
+      ADD_FAILURE() << error.what() << "; seed " << seed << ", event " << event
+                    << "; run again with STRETTO_SIM_SEED=" << seed;
+      return false;
     }
   }
-  if (single) return;
-  // The rare paths were reached.
-  for (const char* probe : {"SUCCEEDED",
-                            "FAILED",
-                            "CANCELLED",
-                            "Killed",
-                            "PeerLost",
-                            "WorkerLost",
-                            "TrainerLost",
-                            "store failed",
-                            "coordinator restarted",
-                            "daemon restarted",
-                            "report refused",
-                            "report repeated",
-                            "coordinator stood still",
-                            "slow commit",
-                            "disk full",
-                            "wall clock jumped",
-                            "node cut off",
-                            "run continued after a cut",
-                            "run moved during a cut",
-                            "restarted in another layout",
-                            "job deleted",
-                            "worker forgotten",
-                            "rank of an older epoch",
-                            "held rank ended",
-                            "GPU failed",
-                            "job on a faulty GPU",
-                            "started past another kind's queue",
-                            "block on several workers",
-                            "block that no worker could hold",
-                            "restarts",
-                            "preempted",
-                            "preempted for another job",
-                            "backfilled",
-                            "over quota",
-                            "suspended",
-                            "resumed",
-                            "cordoned"}) {
+  return !single;
+}
+
+// The rare paths were reached.
+void ExpectProbes(Probes& probes, const std::vector<const char*>& names) {
+  for (const char* probe : names) {
     EXPECT_GT(probes[probe], 0) << probe;
-    RecordProperty(probe, static_cast<int>(probes[probe]));
+    ::testing::Test::RecordProperty(probe, static_cast<int>(probes[probe]));
   }
+}
+
+TEST(CoordinatorSim, ADiskThatTearsWritesLosesNothingAcknowledged) {
+  Probes probes;
+  if (!RunSeeds(0.05, {.healthy_nodes = false, .folder = "new"}, probes)) return;
+  ExpectProbes(probes, {"SUCCEEDED", "died within a write", "coordinator restarted"});
+}
+
+TEST(CoordinatorSim, HealthyNodesLoseNoJobOnADiskThatTearsWrites) {
+  Probes probes;
+  if (!RunSeeds(0.05, {.healthy_nodes = true, .folder = "new"}, probes)) return;
+  ExpectProbes(probes, {"SUCCEEDED", "died within a write", "coordinator restarted"});
+}
+
+TEST(CoordinatorSim, InvariantsHoldUnderFaults) {
+  Probes probes;
+  if (!RunSeeds(0.7, {}, probes)) return;
+  ExpectProbes(probes, {"SUCCEEDED",
+                        "FAILED",
+                        "CANCELLED",
+                        "Killed",
+                        "PeerLost",
+                        "WorkerLost",
+                        "TrainerLost",
+                        "store failed",
+                        "coordinator restarted",
+                        "daemon restarted",
+                        "report refused",
+                        "report repeated",
+                        "coordinator stood still",
+                        "slow commit",
+                        "disk full",
+                        "wall clock jumped",
+                        "node cut off",
+                        "run continued after a cut",
+                        "run moved during a cut",
+                        "restarted in another layout",
+                        "job deleted",
+                        "worker forgotten",
+                        "rank of an older epoch",
+                        "held rank ended",
+                        "GPU failed",
+                        "job on a faulty GPU",
+                        "started past another kind's queue",
+                        "block on several workers",
+                        "block that no worker could hold",
+                        "restarts",
+                        "preempted",
+                        "preempted for another job",
+                        "backfilled",
+                        "over quota",
+                        "suspended",
+                        "resumed",
+                        "cordoned"});
+}
+
+TEST(CoordinatorSim, HealthyNodesLoseNoJobWhateverTheControlPlaneDoes) {
+  Probes probes;
+  if (!RunSeeds(0.2, {.healthy_nodes = true, .folder = ""}, probes)) return;
+  ExpectProbes(probes,
+               {"SUCCEEDED", "store failed", "coordinator restarted", "coordinator stood still",
+                "slow commit", "disk full", "wall clock jumped"});
 }
 
 }  // namespace

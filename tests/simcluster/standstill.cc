@@ -31,8 +31,10 @@ CoreOptions ClusterSim::Options() const {
 absl::Status ClusterSim::Commit(const std::vector<Record>& records) {
   monotonic_ += next_commit_takes_;
   wall_ += std::exchange(next_commit_takes_, absl::ZeroDuration());
-  absl::Status stored = store_.Commit(records);
+  absl::Status stored = store_->Commit(records);
   storing_ = stored.ok();
+  committed_ |= storing_;
+  NoteCommit(records, storing_);
   return stored;
 }
 
@@ -42,6 +44,9 @@ void ClusterSim::PassTime(absl::Duration duration, bool all_alive) {
     if (!all_alive && Pick(duration > absl::Seconds(1) ? 3 : 10) == 0) silent.insert(node.id);
   }
   for (; duration > absl::ZeroDuration(); duration -= absl::Seconds(1)) {
+    for (Node& node : nodes_) {
+      if (options_.healthy_nodes) Serve(node);
+    }
     PassRound(absl::Seconds(1), silent);
   }
 }
@@ -120,18 +125,12 @@ void ClusterSim::StandStill(absl::Duration duration) {
 }
 
 void ClusterSim::FillDisk(int rounds) {
-  store_.RefuseAll(true);
+  store_->RefuseAll(true);
   for (int i = 0; i < rounds; ++i) {
-    for (Node& node : nodes_) {
-      if (node.session == 0) Connect(node);
-      Train(node, /*may_fail=*/false);
-      SendReport(node, /*repeat=*/false);
-      DeliverUp(node);
-      DeliverDown(node);
-    }
+    for (Node& node : nodes_) Serve(node);
     PassRound(absl::Seconds(1), /*silent=*/{});
   }
-  store_.RefuseAll(false);
+  store_->RefuseAll(false);
 }
 
 void ClusterSim::CheckSilence() {
