@@ -90,9 +90,9 @@ function(stretto_binary name)
 endfunction()
 
 # stretto_test(NAME [SERIAL] [LABELS ...] DEPS...): one GoogleTest binary from the folder's *_test.cc, one ctest entry per
-# test; SERIAL ones run alone. Golden files are read from STRETTO_SOURCE_DIR/tests/golden.
+# test; SERIAL ones run alone, and UNLISTED ones are only built. Golden files are read from STRETTO_SOURCE_DIR/tests/golden.
 function(stretto_test name)
-  cmake_parse_arguments(ARG "SERIAL" "TIMEOUT" "DEPS;SOURCES;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "SERIAL;UNLISTED" "TIMEOUT" "DEPS;SOURCES;LABELS" ${ARGN})
   if(NOT ARG_SOURCES)
     file(GLOB ARG_SOURCES CONFIGURE_DEPENDS *_test.cc)
   endif()
@@ -117,6 +117,9 @@ function(stretto_test name)
   set(properties TIMEOUT ${ARG_TIMEOUT} RUN_SERIAL ${ARG_SERIAL})
   if(ARG_LABELS)  # an empty value would vanish on the way
     list(APPEND properties LABELS ${ARG_LABELS})
+  endif()
+  if(ARG_UNLISTED)
+    return()
   endif()
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST TEST_PREFIX "${name}." PROPERTIES ${properties})
 endfunction()

@@ -6,7 +6,7 @@
 #   tests/run.sh --lint
 #
 #   --fast        without the tests labelled slow
-#   --full        also parity of every combination of schedule, layout and model (3,456 cases)
+#   --full        also parity of every combination of schedule, layout and model (3,456 cases), and the table of faults
 #   --sanitizers  also the unit tests under address, undefined-behaviour and thread sanitizers
 #   --lint        instead of the tests: the tidy rules, every source through clang with -Wthread-safety -Werror, and the
 #                 products through clang-tidy (.clang-tidy)

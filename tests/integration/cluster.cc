@@ -101,7 +101,7 @@ void ClusterTest::TearDown() {
   for (const auto& entry : fs::recursive_directory_iterator(folder_)) {
     const std::string name = entry.path().filename();
     const bool daemon = entry.path().parent_path() == folder_ && absl::EndsWith(name, ".err") &&
-                        (name[0] == 'w' || name[0] == 'c');
+                        absl::StrContains(name, "-log");
     if (!daemon && name != "trainer.log") continue;
     std::cerr << "--- " << entry.path().string() << "\n" << LastLines(ContentOf(entry.path()), 12);
   }
@@ -111,7 +111,7 @@ void ClusterTest::TearDown() {
 
 Arguments ClusterTest::CoordinatorArgv(const Arguments& flags) const {
   Arguments argv = {
-      Binary("stretto-coordinator"), "--listen",    "127.0.0.1:" + grpc_port_, "--metrics-listen",
+      Binary("stretto-coordinator"), "--listen",    listen_ + ":" + grpc_port_, "--metrics-listen",
       "127.0.0.1:" + metrics_port_,  "--state-dir", Path("coordinator")};
   argv.insert(argv.end(), flags.begin(), flags.end());
   return argv;
@@ -129,12 +129,13 @@ Arguments ClusterTest::WorkerArgv(const std::string& name, int slots,
   Arguments argv = {Binary("stretto-worker"), "--name",      name,         "--slots",
                     absl::StrCat(slots),      "--data-root", Path("data"), "--checkpoint-root",
                     checkpoint_root_};
-  const std::pair<const char*, std::string> usual[] = {{"--coordinator", "127.0.0.1:" + grpc_port_},
-                                                       {"--state-dir", Path(name)}};
-  for (const auto& [flag, value] : usual) {
-    if (std::find(flags.begin(), flags.end(), flag) == flags.end())
-      argv.insert(argv.end(), {flag, value});
+  const auto is_given = [&flags](const char* flag) {
+    return std::find(flags.begin(), flags.end(), flag) != flags.end();
+  };
+  if (!is_given("--coordinator")) {
+    argv.insert(argv.end(), {"--coordinator", "127.0.0.1:" + grpc_port_});
   }
+  if (!is_given("--state-dir")) argv.insert(argv.end(), {"--state-dir", Path(name)});
   argv.insert(argv.end(), flags.begin(), flags.end());
   return argv;
 }

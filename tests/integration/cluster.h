@@ -110,14 +110,15 @@ class ClusterTest : public ::testing::Test {
   // The newest step in its log.
   int LoggedStep(const std::string& job, int rank) const;
 
+  void TearDown() override;  // shows the logs of a test that failed
+
   std::string folder_;
   std::string checkpoint_root_;
+  std::string listen_ = "127.0.0.1";  // of the coordinator
   std::string grpc_port_ = "0", metrics_port_ = "0";
   std::map<std::string, std::string> worker_ports_;  // of their metrics
 
  private:
-  void TearDown() override;
-
   std::map<std::string, std::unique_ptr<Process>> workers_;
   std::unique_ptr<Process> coordinator_;
   int commands_ = 0;

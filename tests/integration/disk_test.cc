@@ -2,64 +2,30 @@
 
 // Full disks, small ones of their own in a mount namespace of this process.
 
-#include <fcntl.h>
-#include <sched.h>
-#include <sys/mount.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <string>
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "proto/base/files.h"
 #include "tests/integration/cluster.h"
+#include "tests/integration/machine_faults.h"
 
 namespace stretto::integration {
 namespace {
 
-namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 class DiskTest : public ClusterTest {
  protected:
-  // Mounts a file system of `kib` KiB. Returns nothing, or why it cannot.
+  ~DiskTest() override { KillAll(); }  // before the disk goes
   std::string MountSmallDisk(const std::string& path, int kib) {
-    fs::create_directories(path);
-    const uid_t uid = getuid();
-    if (unshare(uid == 0 ? CLONE_NEWNS : CLONE_NEWUSER | CLONE_NEWNS) != 0) {
-      return absl::StrCat("unshare: ", std::strerror(errno));
-    }
-    if (uid != 0) {
-      const FileDescriptor map(open("/proc/self/uid_map", O_WRONLY | O_CLOEXEC));
-      if (!WriteAll(map.get(), absl::StrCat("0 ", uid, " 1"), "uid_map").ok()) return "uid_map";
-    }
-    if (mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
-        mount("tmpfs", path.c_str(), "tmpfs", 0, absl::StrCat("size=", kib, "k").c_str()) != 0) {
-      return absl::StrCat("mount: ", std::strerror(errno));
-    }
-    mounted_ = path;
-    return "";
-  }
-  ~DiskTest() override {
-    KillAll();
-    if (!mounted_.empty()) umount2(mounted_.c_str(), MNT_DETACH);
+    disk_ = std::make_unique<SmallDisk>(path, kib);
+    return disk_->why_not();
   }
 
-  static void Fill(const std::string& path) {
-    const FileDescriptor file(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
-    const std::string block(4096, 'x');
-    while (write(file.get(), block.data(), block.size()) > 0) {
-    }
-    EXPECT_EQ(errno, ENOSPC);
-  }
-
-  std::string mounted_;
+  std::unique_ptr<SmallDisk> disk_;
 };
 
 TEST_F(DiskTest, FullDiskUnderCheckpointsIsNotedAndTrainingGoesOnButMustBeSavedInTheEnd) {
@@ -101,7 +67,7 @@ TEST_F(DiskTest, FullDiskUnderLogsIsNotedAndNoStepIsLost) {
   StartWorker("node-a", 2, {"--state-dir", state});
   ASSERT_EQ(Stretto(Submit({.name = "mute", .steps = 30, .more = kSlow}, {})).code, 0);
   AwaitStep("mute", 2);
-  Fill(state + "/filler");
+  FillDisk(state + "/filler");
   const Json job = AwaitState("mute", "SUCCEEDED");
   const Json intact = ConditionOf(job, "LogIntact");
   EXPECT_EQ(intact["status"], "FALSE");
@@ -123,7 +89,7 @@ TEST_F(DiskTest, FullDiskUnderTheCoordinatorHarmsNoJobAndNewOnesAreRefused) {
   AwaitStep("steady", 2);
   const pid_t trainer = TrainerPid("steady", 0);
   const std::string filler = Path("coordinator/filler");
-  Fill(filler);
+  FillDisk(filler);
   ASSERT_TRUE(Eventually([&] {
     const std::string page = Fetch(metrics_port_, "/readyz");
     return absl::StrContains(page, "503") && absl::StrContains(page, "disk is full");
@@ -140,7 +106,7 @@ TEST_F(DiskTest, FullDiskUnderTheCoordinatorHarmsNoJobAndNewOnesAreRefused) {
     return ticks.size() > kTicks && LoggedStep("steady", 0) == 30;
   }));
   EXPECT_EQ(Job("steady")["state"], "RUNNING");
-  fs::remove(filler);
+  std::filesystem::remove(filler);
   ASSERT_TRUE(
       Eventually([&] { return absl::StrContains(Fetch(metrics_port_, "/readyz"), "200 OK"); }));
   EXPECT_THAT(Metrics(metrics_port_), HasSubstr("stretto_store_writable 1"));

@@ -2,7 +2,6 @@
 
 // Processes that stand still: nothing ends, and nothing closes a connection.
 
-#include <sched.h>
 #include <signal.h>
 
 #include <filesystem>
@@ -10,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/integration/cluster.h"
+#include "tests/integration/machine_faults.h"
 
 namespace stretto::integration {
 namespace {
@@ -73,19 +73,13 @@ TEST_F(HangTest, ATrainerThatNeverAttachesFailsItsJob) {
 // Ranks that stay alive while nothing that they send arrives. The addresses of the ranks are theirs
 // alone, so everything else still works. Needs the right to make a network namespace.
 TEST_F(HangTest, ACutBetweenTwoRanksIsNamedWithBothEnds) {
-  if (unshare(CLONE_NEWNET) != 0) GTEST_SKIP() << "may not make a network namespace";
-  const auto ip = [&](const std::string& arguments) {
-    ASSERT_EQ(RunDaemon({"/bin/sh", "-c", "ip " + arguments}).code, 0) << arguments;
-  };
-  ip("link set lo up");
-  ip("rule add pref 100 lookup local");  // behind the rules of the cut
-  ip("rule del pref 0");
+  Network network;
+  if (!network.why_not().empty()) GTEST_SKIP() << network.why_not();
   StartCoordinator({"--hang-timeout", "4"});
   StartWorker("node-a", 1, {"--stop-grace", "2", "--interface", "127.0.1.1"});
   StartWorker("node-b", 1, {"--stop-grace", "2", "--interface", "127.0.1.2"});
   Run({.name = "cut", .steps = 100000, .more = absl::StrCat(kSlow, kSplit)}, 3);
-  ip("rule add pref 50 to 127.0.1.0/24 blackhole");
-  ip("rule add pref 50 from 127.0.1.0/24 blackhole");
+  network.Cut("127.0.1.0/24");
   const Json job = AwaitState("cut", "FAILED");
   EXPECT_EQ(ConditionOf(job, "Succeeded")["reason"], "Hang") << job["conditions"].dump(1);
   const int rank = job["first_failure"]["rank"];

@@ -184,8 +184,8 @@ class ServiceTest : public ::testing::Test {
 class FakeWorker {
  public:
   FakeWorker(v1alpha1::WorkerService::Stub& stub, const std::string& id,
-             const std::string& incarnation = "first") {
-    SetDeadline(&context_);
+             const std::string& incarnation = "first", int seconds = 30) {
+    SetDeadline(&context_, seconds);
     stream_ = stub.Session(&context_);
     auto* message = hello_.mutable_register_();
     message->set_worker_id(id);

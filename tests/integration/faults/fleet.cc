@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/integration/faults/fleet.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace stretto::integration {
+namespace {
+
+constexpr int kPerConnection = 500;  // sessions; a coordinator takes 1,000 streams
+constexpr int kSessionSeconds = 3600;
+constexpr auto kInterval = std::chrono::seconds(2);
+constexpr int kParts = 20;  // of an interval, in which an equal share of workers is due
+
+}  // namespace
+
+Fleet::Fleet(const std::string& coordinator, int count) {
+  for (int i = 0; i < count; ++i) {
+    if (i % kPerConnection == 0) {
+      grpc::ChannelArguments own;
+      own.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // a connection of its own
+      stubs_.push_back(v1alpha1::WorkerService::NewStub(
+          grpc::CreateCustomChannel(coordinator, grpc::InsecureChannelCredentials(), own)));
+    }
+    workers_.push_back(std::make_unique<service::FakeWorker>(
+        *stubs_.back(), absl::StrCat("fleet-", i), "first", kSessionSeconds));
+    auto& hello = workers_.back()->hello();
+    hello.mutable_devices()->DeleteSubrange(1, hello.devices_size() - 1);
+    hello.mutable_devices(0)->set_kind(v1alpha1::DEVICE_CUDA);
+  }
+  // Those that are registered already must be heard while the others register.
+  std::atomic<int> registered = 0;
+  std::thread register_all([&] {
+    for (auto& worker : workers_) {
+      if (!worker->Register().has_registered()) ADD_FAILURE() << worker->Drop().error_message();
+      ++registered;
+    }
+  });
+  while (registered < count) {
+    const int now = registered;
+    for (int i = 0; i < now; ++i) {
+      v1alpha1::WorkerMessage message;
+      message.mutable_heartbeat();
+      workers_[static_cast<size_t>(i)]->Write(message);
+    }
+    std::this_thread::sleep_for(kInterval / 4);
+  }
+  register_all.join();
+  thread_ = std::thread([this] { Beat(); });
+}
+
+Fleet::~Fleet() {
+  stopping_ = true;
+  thread_.join();
+}
+
+void Fleet::Beat() {
+  auto due = std::chrono::steady_clock::now();
+  for (size_t part = 0; !stopping_; part = (part + 1) % kParts) {
+    for (size_t i = part; i < workers_.size(); i += kParts) {
+      v1alpha1::WorkerMessage message;
+      message.mutable_heartbeat();
+      workers_[i]->Write(message);
+    }
+    due += kInterval / kParts;
+    const auto now = std::chrono::steady_clock::now();
+    if (now > due + kInterval) {
+      ++late_rounds_;
+      due = now;
+    }
+    std::this_thread::sleep_until(due);
+  }
+}
+
+}  // namespace stretto::integration

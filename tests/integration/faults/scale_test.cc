@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Many workers, many readers, many jobs: a real coordinator, with simulated workers beside the real
+// one.
+
+#include <signal.h>
+
+#include <algorithm>
+#include <fstream>
+#include <thread>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "proto/base/clock.h"
+#include "tests/integration/faults/fault_test.h"
+#include "tests/integration/faults/fleet.h"
+
+namespace stretto::integration {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+double Now() { return absl::ToDoubleSeconds(Clock::Real().Monotonic()); }
+
+double Percentile(std::vector<double> values, double share) {
+  std::sort(values.begin(), values.end());
+  return values[static_cast<size_t>(share * static_cast<double>(values.size() - 1))];
+}
+
+class ScaleTest : public FaultTest {
+ protected:
+  std::string Address() const { return "127.0.0.1:" + grpc_port_; }
+  std::shared_ptr<grpc::Channel> Connect() const {
+    grpc::ChannelArguments own;
+    own.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    own.SetMaxReceiveMessageSize(64 << 20);
+    return grpc::CreateCustomChannel(Address(), grpc::InsecureChannelCredentials(), own);
+  }
+  // Binds all threads of a process to core 0.
+  void BindToOneCore(const Process& process) {
+    const Outcome bound =
+        RunDaemon({"/bin/sh", "-c", absl::StrCat("taskset -apc 0 ", process.pid())});
+    EXPECT_EQ(bound.code, 0) << bound.err;
+  }
+  double CpuSeconds() {
+    std::ifstream file(absl::StrCat("/proc/", coordinator().pid(), "/stat"));
+    std::string word;
+    double ticks = 0;
+    for (int i = 1; i <= 15 && file >> word; ++i) {
+      double number = 0;
+      if (i >= 14 && absl::SimpleAtod(word, &number)) ticks += number;
+    }
+    return ticks / static_cast<double>(sysconf(_SC_CLK_TCK));
+  }
+  double ResidentMb() {
+    std::ifstream file(absl::StrCat("/proc/", coordinator().pid(), "/status"));
+    for (std::string line; std::getline(file, line);) {
+      double kib = 0;
+      if (std::sscanf(line.c_str(), "VmRSS: %lf kB", &kib) == 1) return kib * 1024 / 1e6;
+    }
+    return 0;
+  }
+  void ExpectNoLeaseExpired() {
+    EXPECT_THAT(Metrics(metrics_port_), HasSubstr("\nstretto_worker_leases_expired_total 0"));
+  }
+  // Submits jobs one after the other; returns how long each took.
+  std::vector<double> SubmitJobs(int first, int count) {
+    const auto stub = v1alpha1::JobService::NewStub(Connect());
+    std::vector<double> took;
+    for (int i = first; i < first + count; ++i) {
+      v1alpha1::CreateJobRequest request;
+      request.set_job_id(absl::StrCat("queued-", i));
+      auto* spec = request.mutable_job()->mutable_spec();
+      spec->mutable_model()->set_preset("gpt-tiny");
+      spec->mutable_data()->set_prefix("text");
+      spec->mutable_parallelism()->set_tp_size(2);
+      spec->set_steps(3);
+      spec->set_micro_batch_size(2);
+      grpc::ClientContext context;
+      service::SetDeadline(&context);
+      v1alpha1::Job job;
+      const double start = Now();
+      const grpc::Status status = stub->CreateJob(&context, request, &job);
+      took.push_back(Now() - start);
+      EXPECT_TRUE(status.ok()) << status.error_message();
+      if (!status.ok()) break;
+    }
+    return took;
+  }
+};
+
+TEST_F(ScaleTest, ReadersAmongAThousandWorkers) {
+  Expect({"91 concurrent ListWorkers(page_size=1000) for 30 s with 1,000 workers",
+          "0 steps and 0 jobs lost, no lease ends"});
+  StartCluster();
+  Fleet fleet(Address(), 1000);
+  Run("steady", 5);
+  Strike("steady", [] {});
+  std::vector<std::thread> readers;
+  std::atomic<int> calls = 0, failed = 0;
+  std::atomic<double> longest = 0;
+  for (int i = 0; i < 91; ++i) {
+    readers.emplace_back([&] {
+      const auto stub = v1alpha1::ClusterService::NewStub(Connect());
+      while (SinceStrike() < 30) {
+        grpc::ClientContext context;
+        service::SetDeadline(&context, 60);
+        v1alpha1::ListWorkersRequest request;
+        request.set_page_size(1000);
+        v1alpha1::ListWorkersResponse response;
+        const double start = Now();
+        failed += !stub->ListWorkers(&context, request, &response).ok();
+        const double took = Now() - start;
+        for (double seen = longest; took > seen && !longest.compare_exchange_weak(seen, took);) {
+        }
+        ++calls;
+      }
+    });
+  }
+  for (std::thread& reader : readers) reader.join();
+  NoteFigures(absl::StrFormat("%d calls, longest %.2f s; late rounds of heartbeats: %d",
+                              calls.load(), longest.load(), fleet.late_rounds()));
+  EXPECT_EQ(failed, 0);
+  ExpectNoLeaseExpired();
+  ExpectUnharmed();
+}
+
+TEST_F(ScaleTest, EndedJobsAreBounded) {
+  Expect({"60 ended jobs of 2,000 steps, 20 are kept",
+          "memory and database stop growing; the oldest jobs are deleted"});
+  StartCoordinator({"--keep-jobs", "20"});
+  const auto stub = v1alpha1::WorkerService::NewStub(Connect());
+  service::FakeWorker fake(*stub, "fake", "first", 3600);
+  fake.Register();
+  double database[2] = {}, resident[2] = {};
+  for (int i = 0; i < 60; ++i) {
+    ASSERT_EQ(SubmitJobs(i, 1).size(), 1u);
+    const v1alpha1::Assign assign = fake.Assigned();
+    for (int rank : {0, 1}) fake.Prepared(assign, rank);
+    for (int64_t step = 1; step <= 2000; ++step) {
+      for (int rank : {0, 1}) fake.Step(assign, rank, step);
+    }
+    for (int rank : {0, 1}) fake.Exit(assign, rank, 2002);
+    if (i == 29 || i == 59) {
+      database[i / 59] =
+          static_cast<double>(fs::file_size(Path("coordinator/coordinator.db"))) / 1e6;
+      resident[i / 59] = ResidentMb();
+    }
+  }
+  NoteFigures(
+      absl::StrFormat("after 30 jobs: database %.1f MB, memory %.1f MB; after 60: %.1f MB, %.1f MB",
+                      database[0], resident[0], database[1], resident[1]));
+  EXPECT_LE(database[1], 1.3 * database[0]);
+  EXPECT_LE(resident[1], 1.3 * resident[0]);
+  EXPECT_NE(Stretto({"job", "get", "queued-0"}).code, 0);
+  AwaitState("queued-59", "SUCCEEDED");
+  const Outcome deleted = Stretto({"job", "delete", "queued-59"});
+  EXPECT_EQ(deleted.code, 0) << deleted.err;
+}
+
+TEST_F(ScaleTest, TenThousandJobsWait) {
+  Expect({"10,000 queued jobs, one worker", "submit p99 below 20 ms, idle below 1 % of a core"});
+  StartCluster();
+  SubmitJobs(0, 10000);
+  const std::vector<double> took = SubmitJobs(10000, 1000);
+  const double cpu = CpuSeconds(), start = Now();
+  std::this_thread::sleep_for(std::chrono::seconds(10));
+  const double idle = 100 * (CpuSeconds() - cpu) / (Now() - start);
+  const double p99 = 1e3 * Percentile(took, 0.99);
+  NoteFigures(
+      absl::StrFormat("submit p50 %.1f ms, p99 %.1f ms; idle %.2f %% of a core; memory %.0f MB",
+                      1e3 * Percentile(took, 0.5), p99, idle, ResidentMb()));
+  EXPECT_LT(p99, 20);
+  EXPECT_LT(idle, 1);
+}
+
+TEST_F(ScaleTest, TenThousandWorkersAndJobsOnOneCore) {
+  Expect({"10,000 workers send heartbeats and 10,000 jobs wait, coordinator on one core",
+          "submit p99 below 20 ms, memory below 500 MB, no lease ends"});
+  StartCluster();
+  BindToOneCore(coordinator());
+  Fleet fleet(Address(), 10000);
+  SubmitJobs(0, 10000);
+  const double cpu = CpuSeconds(), start = Now();
+  const std::vector<double> took = SubmitJobs(10000, 1000);
+  const double busy = 100 * (CpuSeconds() - cpu) / (Now() - start);
+  const double p99 = 1e3 * Percentile(took, 0.99);
+  NoteFigures(absl::StrFormat(
+      "submit p50 %.1f ms, p99 %.1f ms; %.0f %% of a core; memory %.0f MB; late rounds: %d",
+      1e3 * Percentile(took, 0.5), p99, busy, ResidentMb(), fleet.late_rounds()));
+  EXPECT_LT(p99, 20);
+  EXPECT_LT(ResidentMb(), 500);
+  ExpectNoLeaseExpired();
+}
+
+}  // namespace
+}  // namespace stretto::integration

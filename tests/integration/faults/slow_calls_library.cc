@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// A library for LD_PRELOAD that puts itself before the C library's fsync, fdatasync, open and
+// wall clock. It makes one call slow, as a stalled disk does, or shifts the clock, as a step of NTP
+// does. Each function ends in the system call itself, so nothing here depends on how libc is built.
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <cstdarg>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+
+#include "tests/integration/faults/slow_calls_page.h"
+
+namespace {
+
+constexpr int64_t kSecond = 1'000'000'000;
+
+SlowCallsPage* Page() {
+  static SlowCallsPage* const page = [] {
+    const char* name = std::getenv(kSlowCallsPage);
+    if (name == nullptr) return static_cast<SlowCallsPage*>(nullptr);
+    const auto file = static_cast<int>(syscall(SYS_openat, AT_FDCWD, name, O_RDWR | O_CLOEXEC, 0));
+    void* mapped =
+        mmap(nullptr, sizeof(SlowCallsPage), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    syscall(SYS_close, file);
+    return mapped == MAP_FAILED ? nullptr : static_cast<SlowCallsPage*>(mapped);
+  }();
+  return page;
+}
+
+void Take(int64_t* delay) {
+  const int64_t taken = __atomic_exchange_n(delay, 0, __ATOMIC_RELAXED);
+  if (taken == 0) return;
+  timespec left = {.tv_sec = taken / kSecond, .tv_nsec = taken % kSecond};
+  while (syscall(SYS_nanosleep, &left, &left) != 0) {
+  }
+}
+
+void BeforeSync() {
+  if (Page() != nullptr) Take(&Page()->sync_ns);
+}
+
+int Open(const char* path, int flags, mode_t mode) {
+  const size_t size = std::strlen(path);
+  constexpr char kEnd[] = ".safetensors";
+  constexpr size_t kEndSize = sizeof(kEnd) - 1;
+  const bool tensors = size > kEndSize && std::strcmp(path + size - kEndSize, kEnd) == 0;
+  if (Page() != nullptr && tensors && (flags & O_ACCMODE) == O_RDONLY) Take(&Page()->open_ns);
+  return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, flags, mode));
+}
+
+int64_t WallNanos() {
+  timespec now{};
+  syscall(SYS_clock_gettime, CLOCK_REALTIME, &now);
+  const int64_t ahead =
+      Page() == nullptr ? 0 : __atomic_load_n(&Page()->clock_ahead_ns, __ATOMIC_RELAXED);
+  return now.tv_sec * kSecond + now.tv_nsec + ahead;
+}
+
+}  // namespace
+
+extern "C" {
+
+int fsync(int file) {
+  BeforeSync();
+  return static_cast<int>(syscall(SYS_fsync, file));
+}
+
+int fdatasync(int file) {
+  BeforeSync();
+  return static_cast<int>(syscall(SYS_fdatasync, file));
+}
+
+int open(const char* path, int flags, ...) {
+  va_list more;
+  va_start(more, flags);
+  const mode_t mode = (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(more, mode_t) : 0;
+  va_end(more);
+  return Open(path, flags, mode);
+}
+
+int open64(const char* path, int flags, ...) {
+  va_list more;
+  va_start(more, flags);
+  const mode_t mode = (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(more, mode_t) : 0;
+  va_end(more);
+  return Open(path, flags, mode);
+}
+
+int clock_gettime(clockid_t clock, timespec* time) noexcept {
+  if (clock != CLOCK_REALTIME && clock != CLOCK_REALTIME_COARSE) {
+    return static_cast<int>(syscall(SYS_clock_gettime, clock, time));
+  }
+  const int64_t now = WallNanos();
+  *time = {.tv_sec = now / kSecond, .tv_nsec = now % kSecond};
+  return 0;
+}
+
+int gettimeofday(timeval* time, void*) noexcept {
+  const int64_t now = WallNanos();
+  *time = {.tv_sec = now / kSecond, .tv_usec = now % kSecond / 1000};
+  return 0;
+}
+
+time_t time(time_t* seconds) noexcept {
+  const time_t now = WallNanos() / kSecond;
+  if (seconds != nullptr) *seconds = now;
+  return now;
+}
+
+}  // extern "C"

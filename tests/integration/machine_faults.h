@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Faults of what lies under the processes of a test: its disk and its network. Only this process
+// and those that it starts afterwards see them.
+
+#include <set>
+#include <string>
+
+namespace stretto::integration {
+
+// A file system of `kib` KiB at `path`, in a mount namespace of this process. Unmounted with this
+// object.
+class SmallDisk {
+ public:
+  SmallDisk(const std::string& path, int kib);
+  ~SmallDisk();
+  SmallDisk(const SmallDisk&) = delete;
+  SmallDisk& operator=(const SmallDisk&) = delete;
+
+  // Empty, or the reason why there is no such disk.
+  const std::string& why_not() const { return why_not_; }
+
+ private:
+  std::string path_;
+  std::string why_not_;
+};
+
+// Writes the file until the disk is full.
+void FillDisk(const std::string& path);
+
+// A network namespace of this process in which addresses of 127.0.0.0/8 can be cut off.
+// Connections stay open while nothing that is sent arrives, as with a broken cable. Whole again
+// when this object ends.
+class Network {
+ public:
+  Network();
+  ~Network();
+  Network(const Network&) = delete;
+  Network& operator=(const Network&) = delete;
+
+  // Empty, or the reason why there is no such network.
+  const std::string& why_not() const { return why_not_; }
+  // Drops everything from and to these addresses ("127.0.1.0/24").
+  void Cut(const std::string& addresses);
+  void Heal(std::string addresses);
+
+ private:
+  std::string why_not_;
+  std::set<std::string> cuts_;
+};
+
+}  // namespace stretto::integration
