@@ -138,8 +138,7 @@ void ClusterSim::RunToEnd() {
       for (const JobRecord* job : core.Jobs()) {
         // A job may be too large for all workers together, and its blocks for any of them.
         const std::vector<int32_t>& room = job->device_kind == kGpuKind ? gpus : cores;
-        if (!IsEnded(job->state) && !DealGang(room, core.Queued(*job).gang).empty())
-          return true;
+        if (!IsEnded(job->state) && !DealGang(room, core.Queued(*job).gang).empty()) return true;
       }
       return false;
     });

@@ -177,8 +177,7 @@ void ClusterSim::CheckVictims(const Core& core) {
     for (const JobRecord* victim : of) {
       Check(victim->priority < by->priority, "only jobs of lower priority are preempted");
       const auto others = [&](const JobRecord& job) { return ends(job) && job.id != victim->id; };
-      Check(DealGang(Room(core, kind, true, others), gang).empty(),
-            "no more victims than needed");
+      Check(DealGang(Room(core, kind, true, others), gang).empty(), "no more victims than needed");
     }
   }
 }

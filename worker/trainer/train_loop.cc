@@ -261,11 +261,11 @@ class Loop {
     for (FlightLane lane : {FlightLane::kCompute, FlightLane::kComm}) {
       c_.flight.SetOperation(lane, -1, Clock::Real().Monotonic());
     }
-    ASSIGN_OR_RETURN(
-        const std::optional<double> loss, c_.evaluation->MeanLoss([&]() -> absl::StatusOr<bool> {
-          ASSIGN_OR_RETURN(const ControlWord all, AgreeOn(Request()));
-          return all.stop;
-        }));
+    ASSIGN_OR_RETURN(const std::optional<double> loss,
+                     c_.evaluation->MeanLoss([&]() -> absl::StatusOr<bool> {
+                       ASSIGN_OR_RETURN(const ControlWord all, AgreeOn(Request()));
+                       return all.stop;
+                     }));
     waits_.evaluation = {{begin, NowNanoseconds()}};
     if (loss.has_value()) NoteLoss(*loss);
     return absl::OkStatus();

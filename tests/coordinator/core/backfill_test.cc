@@ -65,8 +65,7 @@ std::vector<std::string> Active(const Core& core) {
 std::string First(const Core& core) {
   Placer empty(core.ClusterView());
   for (const JobRecord* job : core.Jobs()) {
-    if (job->state == JobState::kPending && empty.IsPossible(core.Queued(*job)))
-      return job->id;
+    if (job->state == JobState::kPending && empty.IsPossible(core.Queued(*job))) return job->id;
   }
   return "";
 }
