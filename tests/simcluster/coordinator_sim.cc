@@ -191,6 +191,7 @@ void ClusterSim::SubmitJob() {
                       .on = {RestartCause::kCrash, RestartCause::kNodeLoss}};
     if (Pick(2) == 0) create.restart->on.insert(RestartCause::kPreemption);
     if (Pick(2) == 0) create.fallbacks = {{.stages = {{.blocks = 2}}}, {}};
+    for (Gang& gang : create.fallbacks) gang.split_blocks = create.gang.split_blocks;
   }
   Submit(create);
 }
@@ -287,7 +288,11 @@ void ClusterSim::JobChanged(const JobRecord& job) {
     ++probes_[job.attempts.back().cause == RestartCause::kPreemption ? "preempted" : "restarts"];
   }
   CheckLosses(job);
-  Check(!options_.healthy_nodes || (!job.first_failure && job.attempt <= 1),
+  const auto harmed = [](const AttemptRecord& attempt) {
+    return attempt.cause != RestartCause::kNone && attempt.cause != RestartCause::kPreemption;
+  };
+  Check(!options_.healthy_nodes ||
+            (!job.first_failure && std::none_of(job.attempts.begin(), job.attempts.end(), harmed)),
         "no job is harmed by a fault of the control plane alone");
   if (!IsEnded(job.state)) return;
   ended_.emplace(job.id, job);
