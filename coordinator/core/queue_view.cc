@@ -39,10 +39,12 @@ Unplaced QueueView::WhyOverQuota(const JobRecord& job, const JobRecord& head) co
       absl::StrCat("project ", job.project, " uses ", found == held.end() ? 0 : found->second,
                    " of its ", DevicesOf(core_.options().quotas, job.project), " devices; ");
   if (head.id == job.id) {
-    return {job.id, "OverQuota", absl::StrCat(use, "this job needs ", core_.Queued(job).gang.ranks())};
+    return {job.id, "OverQuota",
+            absl::StrCat(use, "this job needs ", core_.Queued(job).gang.ranks())};
   }
   return {job.id, "OverQuota",
-          absl::StrCat(use, "waits behind job ", head.id, ", which needs ", core_.Queued(head).gang.ranks())};
+          absl::StrCat(use, "waits behind job ", head.id, ", which needs ",
+                       core_.Queued(head).gang.ranks())};
 }
 
 Unplaced QueueView::WhyWaiting(const JobRecord& job) {

@@ -288,12 +288,7 @@ void ClusterSim::JobChanged(const JobRecord& job) {
     ++probes_[job.attempts.back().cause == RestartCause::kPreemption ? "preempted" : "restarts"];
   }
   CheckLosses(job);
-  const auto harmed = [](const AttemptRecord& attempt) {
-    return attempt.cause != RestartCause::kNone && attempt.cause != RestartCause::kPreemption;
-  };
-  Check(!options_.healthy_nodes ||
-            (!job.first_failure && std::none_of(job.attempts.begin(), job.attempts.end(), harmed)),
-        "no job is harmed by a fault of the control plane alone");
+  CheckHarmed(job);
   if (!IsEnded(job.state)) return;
   ended_.emplace(job.id, job);
   ++probes_[JobStateName(job.state)];

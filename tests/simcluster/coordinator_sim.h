@@ -161,6 +161,7 @@ class ClusterSim final : public Transport, public Persistence {
   void CheckExpiry(const std::string& worker);
   void CheckLosses(const JobRecord& job);
   bool MayBeGivenUp(const std::string& worker) const;
+  void CheckHarmed(const JobRecord& job) const;
   void CheckHeard(const RankRecord& rank, const RankKey& key);
   // queue_checks.cc
   void CheckQueues(const Core& core);

@@ -49,6 +49,16 @@ void ClusterSim::CheckJob(const JobRecord& job) {
   Check(ended == ended_.end() || ended->second == job, "an ended job never changes again");
 }
 
+// A job may make room for others.
+void ClusterSim::CheckHarmed(const JobRecord& job) const {
+  if (!options_.healthy_nodes) return;
+  bool harmed = job.first_failure.has_value();
+  for (const AttemptRecord& attempt : job.attempts) {
+    harmed |= attempt.cause != RestartCause::kNone && attempt.cause != RestartCause::kPreemption;
+  }
+  Check(!harmed, "no job is harmed by a fault of the control plane alone");
+}
+
 void ClusterSim::CheckHeard(const RankRecord& rank, const RankKey& key) {
   const Heard& heard = heard_[key];
   Check(rank.state != RankState::kPrepared || heard.prepared,
