@@ -182,6 +182,7 @@ v1::Register Daemon::Registration() {
   }
   message.set_cluster_id(membership_.cluster_id);
   message.set_newest_epoch(membership_.newest_epoch);
+  supervisor_.ForgetWaiting();
   offered_ = relay_.Held();
   for (const v1::HeldRank& held : offered_) *message.add_held() = held;
   return message;

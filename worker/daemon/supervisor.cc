@@ -58,6 +58,11 @@ void Supervisor::Wake() {
 
 void Supervisor::Stop(const std::string& job_uid, int64_t epoch, absl::Duration grace,
                       const std::string& reason, const Ask& ask) {
+  {
+    const MutexLock lock(mu_);
+    int64_t& stopped = stopped_[job_uid];
+    stopped = std::max(stopped, epoch);
+  }
   StopRanks([&](const RankKey& key) { return key.job_uid == job_uid && key.epoch <= epoch; }, grace,
             reason, ask);
 }
@@ -119,6 +124,11 @@ absl::Status Supervisor::MayStartLocked(const RankKey& key) const {
   if (closed_) return absl::CancelledError("the daemon is shutting down");
   if (broken_.count({key.job_uid, key.epoch}) != 0) {
     return absl::CancelledError("another rank of the job has failed already");
+  }
+  // A stop may have come while the assignment was on its way.
+  const auto stopped = stopped_.find(key.job_uid);
+  if (stopped != stopped_.end() && key.epoch <= stopped->second) {
+    return absl::CancelledError("it was stopped before it started");
   }
   return absl::OkStatus();
 }

@@ -65,10 +65,14 @@ class Supervisor {
 
   // Starts the ranks that this node has not seen before. If trainers of older epochs of the job
   // still run here, or trainers that are being stopped in one of the slots, it stops the former and
-  // starts the ranks once all of them have ended. A rank that cannot be started is reported by its
+  // starts the ranks once all of them have ended. Trainers that are being stopped keep their grace. A rank that cannot be started is reported by its
   // RankExit (reason SlotUnknown, SlotFaulty, DiskFull, SpawnFailed), and the rest of its gang on
   // this node is stopped.
   void Assign(const stretto::v1alpha1::Assign& assign);
+
+  // Forgets the assignments that wait. A daemon that registers offers only ranks that have started,
+  // and the coordinator assigns again what it still wants.
+  void ForgetWaiting();
 
   // Asks a trainer to stop by itself. Returns whether the request reached it.
   using Ask = std::function<bool(const RankKey&)>;
@@ -119,8 +123,11 @@ class Supervisor {
   };
   using Selector = std::function<bool(const RankKey&)>;
 
+  // Stops the trainers of older epochs that nobody has asked to end.
+  void StopOlder(const stretto::v1alpha1::Assign& assign);
   bool IsBlockedLocked(const stretto::v1alpha1::Assign& assign) const REQUIRES(mu_);
-  void StartRanks(const std::shared_ptr<const stretto::v1alpha1::Assign>& assign);
+  void StartRanks(const std::shared_ptr<const stretto::v1alpha1::Assign>& assign)
+      REQUIRES(start_mu_);
   // Starts the assignments that nothing blocks any more.
   void StartWaiting();
   // Reports the ranks of the waiting assignments that `selector` chooses as never started.
@@ -155,10 +162,13 @@ class Supervisor {
   const Clock& clock_;
   const CountObserver observer_;
 
+  // Held while the ranks of assignments are started, and before mu_.
+  Mutex start_mu_;
   mutable Mutex mu_;
   CondVar emptied_;
   std::map<RankKey, Trainer> trainers_ GUARDED_BY(mu_);    // alive, or not reaped yet
   std::map<std::string, int64_t> epochs_ GUARDED_BY(mu_);  // newest epoch per job uid
+  std::map<std::string, int64_t> stopped_ GUARDED_BY(mu_);  // newest epoch that was stopped
   std::vector<std::shared_ptr<const stretto::v1alpha1::Assign>> waiting_ GUARDED_BY(mu_);
   // Gangs (job uid, epoch) that lost a member.
   std::set<std::pair<std::string, int64_t>> broken_ GUARDED_BY(mu_);

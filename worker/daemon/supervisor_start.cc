@@ -49,7 +49,8 @@ void Supervisor::Assign(const v1::Assign& assign) {
     }
     epochs_[assign.job_uid()] = assign.epoch();
   }
-  Stop(assign.job_uid(), assign.epoch() - 1, options_.grace, "a newer epoch was assigned");
+  StopOlder(assign);
+  const MutexLock starts(start_mu_);
   {
     const MutexLock lock(mu_);
     if (IsBlockedLocked(assign)) {
@@ -63,6 +64,28 @@ void Supervisor::Assign(const v1::Assign& assign) {
     }
   }
   StartRanks(shared);
+}
+
+void Supervisor::StopOlder(const v1::Assign& assign) {
+  std::set<RankKey> stopping;
+  {
+    const MutexLock lock(mu_);
+    int64_t& stopped = stopped_[assign.job_uid()];
+    stopped = std::max(stopped, assign.epoch() - 1);
+    for (const auto& [key, trainer] : trainers_) {
+      if (trainer.stopping) stopping.insert(key);
+    }
+  }
+  const auto older = [&](const RankKey& key) {
+    return key.job_uid == assign.job_uid() && key.epoch < assign.epoch() && !stopping.contains(key);
+  };
+  StopRanks(older, options_.grace, "a newer epoch was assigned", /*ask=*/nullptr);
+}
+
+void Supervisor::ForgetWaiting() {
+  const MutexLock starts(start_mu_);  // what has left the list is in the relay afterwards
+  const MutexLock lock(mu_);
+  waiting_.clear();
 }
 
 bool Supervisor::IsBlockedLocked(const v1::Assign& assign) const {
@@ -79,6 +102,7 @@ bool Supervisor::IsBlockedLocked(const v1::Assign& assign) const {
 }
 
 void Supervisor::StartWaiting() {
+  const MutexLock starts(start_mu_);
   std::vector<std::shared_ptr<const v1::Assign>> free;
   {
     const MutexLock lock(mu_);

@@ -41,18 +41,36 @@ class SupervisorTest : public ::testing::Test {
   }
 
   // `script` sees $RANK.
-  void Start(const std::string& script) {
+  void Start(const std::string& script, absl::Duration grace = absl::Seconds(10)) {
     const std::string path = dir_.path() + "/trainer.sh";
     std::ofstream(path) << "#!/bin/sh\nRANK=$8\n" << script << "\n";
     ::chmod(path.c_str(), 0700);
     Supervisor::Options options;
     options.trainer_binary = path;
+    options.grace = grace;
     options.socket_path = dir_.path() + "/trainer.sock";
     options.slots = slots_;
     options.fault = [](const Slot& slot) { return slot.fault; };
     options.grace = absl::Seconds(10);
     supervisor_.emplace(options, folders_, relay_, Clock::Real(), [](int) {});
     supervisor_->Adopt();
+  }
+
+  static bool Await(const std::function<bool()>& done) {
+    const absl::Time deadline = absl::Now() + absl::Seconds(20);
+    while (!done() && absl::Now() < deadline) std::this_thread::yield();
+    return done();
+  }
+
+  // The rest of a script that ends, once it is asked to, when there is a file `saved`.
+  std::string SavesUntil(const std::string& saved) const {
+    return "trap 'while [ ! -e " + saved + " ]; do :; done; exit 0' TERM\n: > " + dir_.path() +
+           "/ready\nwhile :; do :; done";
+  }
+  void StopWhileItSaves() {
+    supervisor_->Assign(MakeAssign(1));
+    ASSERT_TRUE(Await([&] { return std::filesystem::exists(dir_.path() + "/ready"); }));
+    supervisor_->StopOne({kUid, 1, 0}, absl::Minutes(1), "nobody wants it");
   }
 
   static v1::Assign MakeAssign(int ranks = 2, int64_t epoch = 1) {
@@ -242,17 +260,9 @@ TEST_F(SupervisorTest, AnOlderEpochIsRefusedAndALiveOneOnDiskIsKilled) {
 
 // A trainer that was asked to end may be saving its state, so who comes next waits for its slot.
 TEST_F(SupervisorTest, AnAssignmentWaitsForTrainersThatAreBeingStopped) {
-  const std::string ready = dir_.path() + "/ready", saved = dir_.path() + "/saved";
-  Start("[ $6 != 1 ] && exit 0\ntrap 'while [ ! -e " + saved +
-        " ]; do :; done; exit 0' TERM\n: > " + ready + "\nwhile :; do :; done");
-  const auto wait = [](const std::function<bool()>& done) {
-    const absl::Time deadline = absl::Now() + absl::Seconds(20);
-    while (!done() && absl::Now() < deadline) std::this_thread::yield();
-    return done();
-  };
-  supervisor_->Assign(MakeAssign(1));
-  ASSERT_TRUE(wait([&] { return std::filesystem::exists(ready); }));
-  supervisor_->StopOne({kUid, 1, 0}, absl::Minutes(1), "nobody wants it");
+  const std::string saved = dir_.path() + "/saved";
+  Start("[ $6 != 1 ] && exit 0\n" + SavesUntil(saved));
+  StopWhileItSaves();
   v1::Assign other = MakeAssign(1, 2), cancelled = MakeAssign(1, 3);
   other.set_job_uid("other567");
   cancelled.set_job_uid("cancelled");
@@ -266,10 +276,46 @@ TEST_F(SupervisorTest, AnAssignmentWaitsForTrainersThatAreBeingStopped) {
   EXPECT_TRUE(supervisor_->Alive({kUid, 1, 0}));
 
   std::ofstream(saved) << "now";
-  ASSERT_TRUE(wait([&] { return relay_.Exit({"other567", 2, 0}).has_value(); }));
+  ASSERT_TRUE(Await([&] { return relay_.Exit({"other567", 2, 0}).has_value(); }));
   EXPECT_EQ(relay_.Exit({"other567", 2, 0})->reason(), "Completed")
       << relay_.Exit({"other567", 2, 0})->message();
   EXPECT_EQ(ExitOf(0).exit_code(), 0);
+}
+
+// The job itself may come back to the node while its trainers still save.
+TEST_F(SupervisorTest, ANewerEpochKeepsTheGraceOfTrainersThatAreBeingStopped) {
+  const std::string saved = dir_.path() + "/saved";
+  Start("[ $6 = 2 ] && exit 0\n" + SavesUntil(saved), /*grace=*/absl::ZeroDuration());
+  StopWhileItSaves();
+  supervisor_->Assign(MakeAssign(1, 2));
+  std::ofstream(saved) << "now";
+  ASSERT_TRUE(Await([&] { return relay_.Exit({kUid, 2, 0}).has_value(); }));
+  EXPECT_EQ(ExitOf(0, 2).reason(), "Completed");
+  EXPECT_EQ(ExitOf(0).signal(), 0);  // it was not killed
+}
+
+TEST_F(SupervisorTest, AnAssignmentThatWaitsIsForgottenByANewSession) {
+  const std::string saved = dir_.path() + "/saved";
+  Start(SavesUntil(saved));
+  StopWhileItSaves();
+  v1::Assign other = MakeAssign(1, 2);
+  other.set_job_uid("other567");
+  supervisor_->Assign(other);
+  supervisor_->ForgetWaiting();
+  std::ofstream(saved) << "now";
+  EXPECT_EQ(ExitOf(0).exit_code(), 0);
+  EXPECT_FALSE(folders_.Find({"other567", 2, 0}).ok());
+}
+
+// As when the stop overtakes an assignment on its way.
+TEST_F(SupervisorTest, AnEpochThatWasStoppedNeverStarts) {
+  Start("exit 0");
+  supervisor_->Stop(kUid, 1, absl::Seconds(10), "cancelled");
+  supervisor_->Assign(MakeAssign(1));
+  EXPECT_THAT(relay_.Exit({kUid, 1, 0})->message(), HasSubstr("it was stopped before it started"));
+  supervisor_->Assign(MakeAssign(1, 2));
+  ASSERT_TRUE(supervisor_->WaitUntilEmpty(absl::Seconds(20)));
+  EXPECT_EQ(ExitOf(0, 2).reason(), "Completed");
 }
 
 TEST_F(SupervisorTest, APidFileOfAnotherProcessIsNotTrusted) {
