@@ -101,7 +101,7 @@ class Loop {
     const absl::StatusOr<ControlWord> all = AgreeOn(request);
     if (!all.ok()) return Ended(ReasonOfCheckpoint(all.status()), all.status());
     if (!all->stop) return std::nullopt;
-    if (fenced_) {
+    if (all->fenced) {  // no rank may save, whatever the others were asked for
       return Ended(ExitReason::kStaleEpoch,
                    absl::AbortedError("a newer attempt of this job has begun"));
     }
@@ -192,7 +192,8 @@ class Loop {
   absl::StatusOr<ControlWord> AgreeOn(const StopRequest& request) {
     const bool terminate = c_.terminate.load();
     return Agree(c_.control, {.stop = request.stop || terminate,
-                              .checkpoint = request.checkpoint || terminate});
+                              .checkpoint = request.checkpoint || terminate,
+                              .fenced = fenced_});
   }
 
   absl::Status FillBatch() {

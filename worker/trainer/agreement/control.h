@@ -17,6 +17,7 @@ namespace stretto::trainer {
 struct ControlWord {
   bool stop = false;
   bool checkpoint = false;
+  bool fenced = false;  // a newer attempt of the job has begun
 };
 absl::StatusOr<ControlWord> Agree(Communicator& group, ControlWord mine);
 

@@ -25,10 +25,12 @@ void OnEveryRank(int ranks, const std::function<void(Communicator&)>& body) {
 
 TEST(ControlTest, WishOfOneRankHoldsForAll) {
   OnEveryRank(3, [](Communicator& me) {
-    const auto word = Agree(me, {.stop = me.rank() == 1, .checkpoint = me.rank() == 2});
+    const auto word =
+        Agree(me, {.stop = me.rank() == 1, .checkpoint = me.rank() == 2, .fenced = me.rank() == 0});
     ASSERT_TRUE(word.ok()) << word.status();
     EXPECT_TRUE(word->stop);
     EXPECT_TRUE(word->checkpoint);
+    EXPECT_TRUE(word->fenced);
   });
 }
 
