@@ -75,14 +75,15 @@ std::string PlaceOf(const RankPosition& position) {
   return text;
 }
 
-// Returns what is wrong with a rank by itself; empty if nothing is.
-std::string Trouble(const RankPosition& position, const HangLimits& limits) {
+// Returns what is wrong with a rank by itself; empty if nothing is. A process may be `frozen` as
+// long.
+std::string Trouble(const RankPosition& position, const HangLimits& limits, absl::Duration frozen) {
   if (!position.attached) {
     if (position.still < limits.still) return "";
     return absl::StrCat("has not attached to its daemon ", Seconds(position.still),
                         " after its start");
   }
-  if (position.frozen >= limits.still) {
+  if (position.frozen >= frozen) {
     return absl::StrCat("hangs", PlaceOf(position), ": its process has shown no sign of life for ",
                         Seconds(position.frozen));
   }
@@ -101,11 +102,12 @@ std::string Trouble(const RankPosition& position, const HangLimits& limits) {
 }
 
 // Of the ranks that hang by themselves, the one that is least far, and frozen the longest.
-std::optional<Hang> FindTroubled(const Positions& positions, const HangLimits& limits) {
+std::optional<Hang> FindTroubled(const Positions& positions, const HangLimits& limits,
+                                 absl::Duration frozen) {
   const RankPosition* worst = nullptr;
   Hang hang;
   for (const auto& [rank, position] : positions) {
-    const std::string trouble = Trouble(position, limits);
+    const std::string trouble = Trouble(position, limits, frozen);
     if (trouble.empty()) continue;
     if (worst != nullptr &&
         std::pair(position.step, -position.frozen) >= std::pair(worst->step, -worst->frozen)) {
@@ -181,7 +183,7 @@ Hang FollowWaits(const Positions& positions) {
 
 std::optional<Hang> FindHang(const std::set<int32_t>& ranks, const Positions& positions,
                              const HangLimits& limits) {
-  if (std::optional<Hang> hang = FindTroubled(positions, limits)) return hang;
+  if (std::optional<Hang> hang = FindTroubled(positions, limits, limits.still)) return hang;
   if (ranks.empty() || positions.size() < ranks.size()) return std::nullopt;
   for (const auto& [rank, position] : positions) {
     if (!position.attached || position.still < limits.still) return std::nullopt;
@@ -189,6 +191,9 @@ std::optional<Hang> FindHang(const std::set<int32_t>& ranks, const Positions& po
         position.activity == Activity::kComputing || position.activity == Activity::kWorking;
     if (busy) return std::nullopt;
   }
+  // A process that lives shows it several times a second. One that was stopped in a call is as
+  // still as those that wait for it, and must not be taken for one that the network cuts off.
+  if (std::optional<Hang> hang = FindTroubled(positions, limits, limits.still / 2)) return hang;
   return FollowWaits(positions);
 }
 
