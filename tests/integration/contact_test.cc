@@ -14,20 +14,20 @@ using ::testing::HasSubstr;
 
 class ContactTest : public ClusterTest {
  protected:
-  // A fifth of the time that people have. node-a is behind the link.
-  void Start() {
-    StartCoordinator({"--lease", "1", "--lost-rank-timeout", "4"});
+  // A fraction of the time that people have. node-a is behind the link.
+  void Start(const std::string& lost_rank_timeout) {
+    StartCoordinator({"--lease", "1", "--lost-rank-timeout", lost_rank_timeout});
     link_ = std::make_unique<CutLink>(grpc_port_);
     StartWorker("node-a", 2, {"--lease", "2", "--coordinator", link_->address()});
   }
-  static JobFile Job40(const std::string& name, const std::string& restart = "") {
+  static JobFile SlowJob(const std::string& name, int steps, const std::string& restart = "") {
     return {.name = name,
-            .steps = 40,
+            .steps = steps,
             .more = absl::StrCat(kSlow, "checkpoint: {interval_steps: 5}\n", restart)};
   }
   // The same numbers, without the slow link.
-  std::vector<double> CalmLosses() {
-    RunJob({.name = "calm", .steps = 40});
+  std::vector<double> CalmLosses(int steps) {
+    RunJob({.name = "calm", .steps = steps});
     return Losses("calm");
   }
   void RunAndCut(const JobFile& job) {
@@ -39,8 +39,8 @@ class ContactTest : public ClusterTest {
 };
 
 TEST_F(ContactTest, ARunContinuesThroughACut) {
-  Start();
-  RunAndCut(Job40("apart"));
+  Start("4");
+  RunAndCut(SlowJob("apart", 40));
   const Json job = AwaitJob("apart", "out of contact", [](const Json& now) {
     return absl::StrContains(now["conditions"].dump(), "WorkersReachable");
   });
@@ -53,12 +53,13 @@ TEST_F(ContactTest, ARunContinuesThroughACut) {
   EXPECT_EQ(ended["attempt"], 1);
   EXPECT_EQ(ConditionOf(ended, "WorkersReachable")["reason"], "Returned");
   EXPECT_EQ(NumbersOf(Steps("apart")), Range(1, 40));
-  EXPECT_EQ(Losses("apart"), CalmLosses());
+  EXPECT_EQ(Losses("apart"), CalmLosses(40));
 }
 
 TEST_F(ContactTest, ARunThatMovedLeavesNothingBehindThatSaves) {
-  Start();
-  RunAndCut(Job40("moved", "restart: {backoff: 0}\n"));
+  constexpr int kSteps = 80;  // three times as many as there is time for until it moves
+  Start("1");
+  RunAndCut(SlowJob("moved", kSteps, "restart: {backoff: 0}\n"));
   const pid_t trainers[] = {TrainerPid("moved", 0), TrainerPid("moved", 1)};
   StartWorker("node-b", 2);
   AwaitJob("moved", "in its second attempt", [](const Json& job) { return job["attempt"] == 2; });
@@ -70,9 +71,9 @@ TEST_F(ContactTest, ARunThatMovedLeavesNothingBehindThatSaves) {
   link_->Heal();
   // Reports that waited behind the cut are refused, so the steps of a while are missing; those that
   // are there have the numbers of a run that nothing disturbed.
-  const std::vector<double> calm = CalmLosses();
+  const std::vector<double> calm = CalmLosses(kSteps);
   const std::vector<Json> steps = Steps("moved");
-  EXPECT_EQ(NumbersOf(steps).back(), 40);
+  EXPECT_EQ(NumbersOf(steps).back(), kSteps);
   for (const Json& step : steps)
     EXPECT_EQ(step["loss"].get<double>(), calm[static_cast<size_t>(Int(step["step"])) - 1]);
 }
