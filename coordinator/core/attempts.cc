@@ -11,6 +11,7 @@
 #include "coordinator/core/core.h"
 #include "coordinator/core/restart.h"
 #include "proto/base/check.h"
+#include "proto/base/status_macros.h"
 
 namespace stretto::coordinator {
 namespace {
@@ -148,6 +149,7 @@ absl::Status Core::Handle(const ResumeJob& event) {
         absl::StrCat("job \"", event.job_id, "\" is ", JobStateName(found->state),
                      "; only a job that is SUSPENDED, FAILED or CANCELLED can be resumed"));
   }
+  RETURN_IF_ERROR(CheckQuota(found->project, found->gang.ranks()));
   effects_.job_id = event.job_id;
   Release(event.job_id, JobState::kPending);
   JobRecord& job = Change(event.job_id);

@@ -122,6 +122,9 @@ class Core {
   const JobIndex& index() const { return index_; }
   // The job as it would start now, in the layout that it would use.
   QueuedJob Queued(const JobRecord& job) const;
+  // Whether a job needs more devices than its project may have at all, as after a restart with a
+  // smaller quota.
+  bool ExceedsQuota(const JobRecord& job) const;
   // Whether the project of a job that waits has no devices left for it. `taken` are slots of
   // projects, beyond those that the index knows.
   bool IsOverQuota(const JobRecord& job, const std::map<std::string, int64_t>& taken = {}) const;
@@ -192,6 +195,7 @@ class Core {
   // Also for its other layouts, of which it may use one when workers are lost.
   void Reserve(const JobRecord& job, Placer* placer) const;
   std::vector<RankSlot> TryPlacing(const JobRecord& job) const;
+  bool IsInContact(const JobRecord& job) const;  // every rank's worker is READY
   std::vector<int64_t> VictimsFor(const QueuedJob& job, int32_t priority,
                                   const Placer& placer) const;
   void Preempt(int64_t number, const std::string& why, const std::string& by);

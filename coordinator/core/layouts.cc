@@ -30,8 +30,10 @@ std::vector<int32_t> RoomOf(const std::map<std::string, Worker>& workers, int32_
 int32_t Core::LayoutFor(const JobRecord& job) const {
   if (job.attempt == 0 || job.fallbacks.empty()) return 0;
   const std::vector<int32_t> room = RoomOf(workers(), job.device_kind, /*in_contact=*/true);
+  const int64_t most = DevicesOf(options_.quotas, job.project);
   for (int32_t i = 0; i <= static_cast<int32_t>(job.fallbacks.size()); ++i) {
-    if (!DealGang(room, job.GangIn(i)).empty()) return i;
+    const Gang& gang = job.GangIn(i);
+    if (gang.ranks() <= most && !DealGang(room, gang).empty()) return i;
   }
   return 0;
 }

@@ -132,9 +132,12 @@ void Core::FinishIfGone(const std::string& id, const std::string& message) {
     Change(id).first_failure = job.suspect;
   }
   if (job.state == JobState::kSuspending && !completed) return Suspend(id);
-  const bool stopped = job.first_failure.has_value() &&
-                       ExitReasonOf(job.first_failure->reason) == ExitReason::kStopped;
-  if (!job.preempted_by.empty() && job.state != JobState::kCancelling && stopped) {
+  const ExitReason failure = job.first_failure.has_value() ? ExitReasonOf(job.first_failure->reason)
+                                                           : ExitReason::kCompleted;
+  // A worker may be lost while the job makes room; that must not cost a job without a policy.
+  const bool made_room =
+      failure == ExitReason::kStopped || CauseOf(failure) == RestartCause::kNodeLoss;
+  if (!job.preempted_by.empty() && job.state != JobState::kCancelling && made_room) {
     return Requeue(id);
   }
   if (job.first_failure.has_value() && job.state != JobState::kCancelling && RestartFailed(id)) {

@@ -47,7 +47,9 @@ void Core::GiveUpLostRanks() {
   for (const auto& [worker, slots] : index_.held()) {
     if (!HasBeenLostFor(worker, options_.lost_rank_timeout)) continue;
     if (HasBeenLostFor(worker, options_.lost_run_timeout)) for_good.insert(worker);
-    for (const std::string& id : JobsOn(worker)) lost.emplace(id, LostWorkersOf(Get(id)));
+    for (const std::string& id : JobsOn(worker)) {
+      if (!lost.contains(id)) lost.emplace(id, LostWorkersOf(Get(id)));
+    }
   }
   if (lost.empty()) return;
   std::vector<WorkerView> cluster = ClusterView();

@@ -4,16 +4,17 @@
 //
 // Jobs start from the head of the queue until one does not fit: the first in line. A job of a
 // project whose devices are in use, or are left to earlier jobs of it, holds up its own project
-// alone. Jobs behind the first in line
-// may start only on workers that can never hold a block of it or of any other job before them
-// (Placer::Reserve). The duration of jobs is unknown, so every other slot could be the one that an
-// earlier job waits for: no job ever starts later because of one behind it.
+// alone. One that needs more devices than its project may have at all holds up nobody. Jobs behind
+// the first in line may start only on workers that can never hold a block of it or of any other job
+// before them (Placer::Reserve). The duration of jobs is unknown, so every other slot could be the
+// one that an earlier job waits for: no job ever starts later because of one behind it.
 //
 // The first in line may preempt. Victims are jobs of lower priority, the lowest and youngest first,
 // and only if it fits once they are gone. They write a checkpoint, end, wait again, and start by
 // themselves. Slots of jobs that are ending count as free meanwhile, so nobody is stopped twice for
 // one need.
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -66,7 +67,7 @@ void Core::PlaceKind(int32_t kind, Pass* pass) {
   while (const std::optional<QueueKey> key = walk.Next()) {
     const JobRecord& record = JobOf(key->number);
     const QueuedJob job = Queued(record);
-    if (BacksOff(record) || !pass->placer.IsPossible(job)) continue;
+    if (BacksOff(record) || !pass->placer.IsPossible(job) || ExceedsQuota(record)) continue;
     if (IsOverQuota(record, claimed)) {
       walk.CloseLane();
       continue;
@@ -106,7 +107,7 @@ std::vector<RankSlot> Core::TryPlacing(const JobRecord& job) const {
     if (KeyOf(job) < *key) break;
     const JobRecord& ahead = JobOf(key->number);
     const QueuedJob other = Queued(ahead);
-    if (BacksOff(ahead) || !placer.IsPossible(other)) continue;
+    if (BacksOff(ahead) || !placer.IsPossible(other) || ExceedsQuota(ahead)) continue;
     if (IsOverQuota(ahead, claimed)) {
       if (ahead.project == job.project) return {};
       walk.CloseLane();
@@ -119,6 +120,13 @@ std::vector<RankSlot> Core::TryPlacing(const JobRecord& job) const {
   return IsOverQuota(job, claimed) ? std::vector<RankSlot>() : placer.Take(queued);
 }
 
+bool Core::IsInContact(const JobRecord& job) const {
+  return std::all_of(job.ranks.begin(), job.ranks.end(), [this](const RankRecord& rank) {
+    const Worker* worker = FindWorker(rank.worker);
+    return worker != nullptr && worker->ready();
+  });
+}
+
 std::vector<int64_t> Core::VictimsFor(const QueuedJob& job, int32_t priority,
                                       const Placer& placer) const {
   const auto& active = index_.ActiveOf(job.kind);
@@ -129,18 +137,28 @@ std::vector<int64_t> Core::VictimsFor(const QueuedJob& job, int32_t priority,
     const JobRecord& other = Get(id_by_number_.at(key.number));
     if (!other.stop_reason.empty()) {
       trial.SetFree(SlotsOf(other), true);
-    } else if (key.priority < priority && other.saves) {
+    } else if (key.priority < priority && other.saves && IsInContact(other)) {
       may.push_back(key.number);
     }
   }
   const auto set_free = [&](int64_t number, bool free) {
     trial.SetFree(SlotsOf(Get(id_by_number_.at(number))), free);
   };
-  for (auto next = may.begin(); !trial.Fits(job); ++next) {
-    if (next == may.end()) return {};
-    chosen.push_back(*next);
-    set_free(*next, true);
+  if (trial.Fits(job)) return {};
+  for (int64_t number : may) set_free(number, true);
+  if (!trial.Fits(job)) return {};
+  // More room never hurts, so the fewest from the front that suffice are found by halves.
+  size_t enough = may.size(), too_few = 0;
+  size_t freed = enough;
+  while (enough - too_few > 1) {
+    const size_t middle = (enough + too_few) / 2;
+    for (; freed > middle; --freed) set_free(may[freed - 1], false);
+    for (; freed < middle; ++freed) set_free(may[freed], true);
+    (trial.Fits(job) ? enough : too_few) = middle;
   }
+  for (; freed > enough; --freed) set_free(may[freed - 1], false);
+  for (; freed < enough; ++freed) set_free(may[freed], true);
+  chosen.assign(may.begin(), may.begin() + static_cast<std::ptrdiff_t>(enough));
   // Spares those that are not needed, the most important first.
   for (size_t i = chosen.size(); i-- > 0;) {
     set_free(chosen[i], false);

@@ -20,7 +20,8 @@ const QueueView::Heads& QueueView::HeadsOf(int32_t kind) {
   QueueWalk walk(lanes->second);
   while (const std::optional<QueueKey> key = walk.Next()) {
     const JobRecord& job = core_.JobOf(key->number);
-    if (core_.BacksOff(job) || !placer().IsPossible(core_.Queued(job))) continue;
+    if (core_.BacksOff(job) || !placer().IsPossible(core_.Queued(job)) || core_.ExceedsQuota(job))
+      continue;
     if (core_.IsOverQuota(job)) {
       heads.over_quota.emplace(job.project, &job);
     } else if (heads.first == nullptr) {

@@ -20,7 +20,7 @@ absl::Duration DelayOf(const JobRecord& job) {
   absl::Duration delay = backoff;
   int fruitless = 0;
   for (auto it = job.attempts.rbegin(); it != job.attempts.rend() && it->saved_step == 0; ++it) {
-    if (++fruitless > 1) delay *= 2;
+    if (Counts(it->cause) && ++fruitless > 1) delay *= 2;
   }
   return std::min(delay, std::max(backoff, kLongestDelay));
 }

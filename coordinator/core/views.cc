@@ -142,6 +142,10 @@ bool Core::IsOverQuota(const JobRecord& job, const std::map<std::string, int64_t
   return used > devices;
 }
 
+bool Core::ExceedsQuota(const JobRecord& job) const {
+  return Queued(job).gang.ranks() > DevicesOf(options_.quotas, job.project);
+}
+
 absl::Status Core::CheckQuota(const std::string& project, int32_t ranks) const {
   const auto waiting = index_.waiting_of().find(project);
   return coordinator::CheckQuota(options_.quotas, project, ranks,

@@ -65,9 +65,12 @@ void AddTimes(const JobRecord& job, absl::Time now, telemetry::ClusterState* sta
   add("RUNNING", end - prepared + earlier);
 }
 
+// No name of a project.
+constexpr char kOthers[] = "(other)";
+
 // The label of a project, so that users cannot create values at will.
 std::string ProjectLabel(const coordinator::Quotas& quotas, const std::string& project) {
-  return quotas.contains(project) ? project : "other";
+  return quotas.contains(project) ? project : kOthers;
 }
 
 const char* PriorityLabel(int32_t priority) {
@@ -76,7 +79,7 @@ const char* PriorityLabel(int32_t priority) {
 
 void AddProjects(const coordinator::Core& core, telemetry::ClusterState* state) {
   const coordinator::Quotas& quotas = core.options().quotas;
-  state->project_slots["other"] = 0;
+  state->project_slots[kOthers] = 0;
   for (const auto& [project, quota] : quotas) {
     state->project_slots[project] = 0;
     if (quota.devices != INT64_MAX) state->project_slots_limit[project] = quota.devices;

@@ -193,7 +193,7 @@ void ReadJob(const Json& json, JobRecord* job) {
   Read(json, "total_steps", &job->total_steps);
   Read(json, "priority", &job->priority);
   Read(json, "project", &job->project);
-  Read(json, "saves", &job->saves);
+  job->saves = json.value("saves", false);  // older releases did not store it, so none is risked
   Read(json, "request_id", &job->request_id);
   ReadEnum(json, "state", &job->state);
   for (const Json& condition : json.value("conditions", Json::array())) {

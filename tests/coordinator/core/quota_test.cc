@@ -38,6 +38,21 @@ TEST(QuotaTest, ForeignTextIsRefusedWithTheForm) {
             "project");
 }
 
+// The quota was larger when the job was created.
+TEST(QuotaTest, AJobAboveTheQuotaHoldsUpNobody) {
+  Scene scene;
+  scene.project = "speech";
+  scene.Submit("large", 3);
+  scene.Submit("small", 1);
+  scene.SetQuotas({{"speech", {.devices = 2}}});
+  scene.Restart();
+  scene.Register("a", 4);
+  EXPECT_EQ(scene.job("small").state, JobState::kPreparing);
+  EXPECT_EQ(scene.job("large").state, JobState::kPending);
+  EXPECT_EQ(scene.Why("large"),
+            "OverQuota: project speech uses 1 of its 2 devices; this job needs 3");
+}
+
 TEST(QuotaTest, FreedDevicesGoToTheFirstJobOfTheProject) {
   CoreOptions options;
   options.quotas = {{"speech", {.devices = 2}}, {"default", {}}};

@@ -75,6 +75,8 @@ class Scene final : public Transport, public Persistence {
   void JumpWallClock(absl::Duration jump) { wall_jump_ += jump; }
   // The coordinator dies and comes back from its store. Sessions are gone.
   void Restart();
+  // From the next restart on.
+  void SetQuotas(const Quotas& quotas) { options_.quotas = quotas; }
 
   // Shortcuts.
   void Prepare(const std::string& job);  // all ranks
@@ -107,7 +109,7 @@ class Scene final : public Transport, public Persistence {
   Result Do(const Event& event);
   JobRecord Copy(const std::string& id) const;
 
-  const CoreOptions options_;
+  CoreOptions options_;
   std::unique_ptr<JobStore> memory_ = NewMemoryStore();
   FaultyStore faulty_{*memory_};
   absl::Time now_ = absl::FromUnixSeconds(1000);

@@ -86,7 +86,7 @@ TEST_F(QueueServiceTest, ListOfAProjectHasItsJobsAlone) {
                  "project: ", "\"No\"");
   EXPECT_THAT(
       telemetry_->Text(),
-      HasSubstr("stretto_queue_jobs{device=\"cpu\",priority=\"positive\",project=\"other\"} 3"));
+      HasSubstr("stretto_queue_jobs{device=\"cpu\",priority=\"positive\",project=\"(other)\"} 3"));
 }
 
 TEST_F(QueueServiceTest, EventsAreListedAndSurviveTheCoordinator) {

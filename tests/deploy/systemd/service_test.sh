@@ -96,9 +96,12 @@ guest systemctl stop stretto-worker
 no_trainers() { ! guest pgrep stretto-trainer >/dev/null; }
 await "trainers that end once their lease is over" no_trainers
 ls -d "$root"/var/lib/stretto/checkpoints/first-job/step-* >/dev/null || fail "they left no checkpoint"
+waits() { [[ "$(guest stretto job get first-job -o json)" == *'"WorkersReachable"'* ]]; }
+await "a job that waits for its worker" waits
+guest systemctl start stretto-worker
 ended() { [[ "$(guest stretto job get first-job -o json)" == *'"state": "FAILED"'* ]]; }
-await "the job's end" ended
+await "the job's end once the worker tells of it" ended
 guest stretto job get first-job -o json >"$root/srv/job.json"
-grep -q WorkerLost "$root/srv/job.json" || fail "expected reason WorkerLost: $(cat "$root/srv/job.json")"
+grep -q DaemonLost "$root/srv/job.json" || fail "expected reason DaemonLost: $(cat "$root/srv/job.json")"
 guest systemctl stop stretto-coordinator
 [[ "$(guest systemctl show -p Result --value stretto-coordinator)" == success ]] || fail "the coordinator did not end well"
