@@ -6,8 +6,9 @@
 // frame of a transaction has the size of the database, and others 0.
 //
 // A transaction is acknowledged when its frames are on disk, and only then the next one begins. So
-// if a frame is wrong and more frames follow the end of its transaction, it was acknowledged and
-// has been damaged since.
+// if a frame is wrong and the end of a transaction after it is continued by a frame, it was
+// acknowledged and has been damaged since. A transaction that could not be synced is not continued:
+// the next one begins where it began, and may leave the end of it.
 
 #include "coordinator/store/page_image.h"
 
@@ -121,18 +122,21 @@ class Log {
   bool HasSalts(int64_t frame) const {
     return bytes_.compare(At(frame) + 8, 8, bytes_, 16, 8) == 0;
   }
-  bool IsNext(int64_t frame) {
+  // Adds the frame to `checksum`, that of the frame before it. Returns whether it is its own.
+  bool Continues(int64_t frame, LogChecksum* checksum) const {
     if (!HasSalts(frame)) return false;
-    checksum_.Add(absl::string_view(bytes_).substr(At(frame), 8));
-    checksum_.Add(Page(frame));
-    return checksum_.IsAt(bytes_, At(frame) + 16);
+    checksum->Add(absl::string_view(bytes_).substr(At(frame), 8));
+    checksum->Add(Page(frame));
+    return checksum->IsAt(bytes_, At(frame) + 16);
   }
+  bool IsNext(int64_t frame) { return Continues(frame, &checksum_); }
   bool GoesOnAfterTransactionOf(int64_t frame) const {
-    bool ended = false;
-    for (; frame < frames(); ++frame) {
-      if (!HasSalts(frame)) continue;
-      if (ended) return true;
-      ended = BigEndian(bytes_, At(frame) + 4) != 0;
+    for (; frame + 1 < frames(); ++frame) {
+      if (BigEndian(bytes_, At(frame) + 4) == 0) continue;
+      LogChecksum stored = {.first = BigEndian(bytes_, At(frame) + 16),
+                            .second = BigEndian(bytes_, At(frame) + 20),
+                            .big_endian = checksum_.big_endian};
+      if (Continues(frame + 1, &stored)) return true;
     }
     return false;
   }

@@ -339,6 +339,29 @@ TEST_F(RepairAfterCrashTest, ALogThatTheCrashInterruptedIsNoDamage) {
   }
 }
 
+// Each begins where the one before it did, and leaves the end of those that are longer.
+TEST_F(RepairAfterCrashTest, WhatTransactionsLeftThatCouldNotBeSyncedIsNoDamage) {
+  std::string left;
+  for (int bytes : {90'000, 50'000, 300}) {
+    Write(path_, file_);
+    Write(path_ + "-wal", log_);
+    const auto store = Open(path_);
+    ASSERT_TRUE(store->Commit({MarkedJob(50, bytes)}).ok());
+    const std::string log = *ReadFile(path_ + "-wal");
+    ASSERT_GT(log.size(), log_.size());
+    ASSERT_EQ(log.compare(0, log_.size(), log_), 0);
+    ASSERT_TRUE(left.empty() || log.size() + kPage < left.size());
+    left.replace(0, log.size(), log);
+  }
+  Write(path_, file_);
+  Write(path_ + "-wal", left);
+  const auto store = OpenSqliteStore(path_);
+  ASSERT_TRUE(store.ok()) << store.status();
+  Content expected = before_;
+  expected.jobs["job-50"] = MarkedJob(50, 300);
+  EXPECT_EQ(Read(**store), expected);
+}
+
 TEST_F(RepairAfterCrashTest, ARepairAppliesTheLog) {
   std::string damaged = file_;
   if (damaged.size() < 2 * kPage) damaged.resize(2 * kPage);
