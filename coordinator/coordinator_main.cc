@@ -80,9 +80,11 @@ std::string DatabaseIn(const std::string& state_dir) {
   return absl::StrCat(state_dir, "/coordinator.db");
 }
 
+std::string LockIn(const std::string& state_dir) { return absl::StrCat(state_dir, "/lock"); }
+
 // Locks the folder for the lifetime of the returned descriptor.
 absl::StatusOr<FileDescriptor> LockStateDir(const std::string& folder) {
-  const std::string path = absl::StrCat(folder, "/lock");
+  const std::string path = LockIn(folder);
   FileDescriptor lock(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!lock.valid()) return ErrnoStatus(errno, absl::StrCat("--state-dir: open ", path));
   if (flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
@@ -122,10 +124,11 @@ absl::StatusOr<int> Repair(const Options& options) {
   return report.lost_any() ? kRecordsLost : 0;
 }
 
-// Takes no lock: the coordinator may run meanwhile.
+// The coordinator may run meanwhile.
 absl::Status BackUp(const Options& options) {
   ASSIGN_OR_RETURN(const coordinator::BackupReport report,
-                   coordinator::BackUpSqliteStore(DatabaseIn(options.state_dir), options.backup));
+                   coordinator::BackUpSqliteStore(DatabaseIn(options.state_dir), options.backup,
+                                                  LockIn(options.state_dir)));
   std::printf("backed up %s jobs and %s workers to %s, %s bytes\n",
               absl::StrCat(report.jobs).c_str(), absl::StrCat(report.workers).c_str(),
               options.backup.c_str(), absl::StrCat(report.bytes).c_str());

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "coordinator/store/backup.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/store/database_files.h"
+#include "coordinator/store/page_image.h"
 #include "coordinator/store/schema.h"
 #include "proto/base/files.h"
 #include "proto/base/status_macros.h"
@@ -16,9 +19,21 @@
 namespace stretto::coordinator {
 namespace {
 
+// A log in use changes while it is read; who uses it has checked it.
+absl::Status CheckLogUnlessInUse(const std::string& path, const std::string& lock) {
+  const FileDescriptor file(open(lock.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.valid() && errno != ENOENT) return ErrnoStatus(errno, absl::StrCat("open ", lock));
+  if (file.valid() && flock(file.get(), LOCK_SH | LOCK_NB) != 0) {
+    if (errno == EWOULDBLOCK) return absl::OkStatus();
+    return ErrnoStatus(errno, absl::StrCat("lock ", lock));
+  }
+  return CheckLog(path);
+}
+
 absl::Status CopyDatabase(const std::string& path, const std::string& partial) {
   constexpr auto kRefuse = SqliteDatabase::IfMissing::kRefuse;
   ASSIGN_OR_RETURN(const auto from, SqliteDatabase::Open(path, kRefuse));
+  from->KeepLog(true);  // as the last to close it, too
   RETURN_IF_ERROR(CheckVersion(*from));
   ASSIGN_OR_RETURN(const auto to, SqliteDatabase::Open(partial));
   return from->CopyTo(*to);
@@ -49,7 +64,8 @@ absl::StatusOr<BackupReport> WriteCopy(const std::string& path, const std::strin
 
 }  // namespace
 
-absl::StatusOr<BackupReport> BackUpSqliteStore(const std::string& path, const std::string& copy) {
+absl::StatusOr<BackupReport> BackUpSqliteStore(const std::string& path, const std::string& copy,
+                                               const std::string& lock) {
   if (access(path.c_str(), F_OK) != 0) {
     return absl::NotFoundError(absl::StrCat("job store ", path, " does not exist"));
   }
@@ -58,6 +74,7 @@ absl::StatusOr<BackupReport> BackUpSqliteStore(const std::string& path, const st
         absl::StrCat("backup ", copy, ": found a file, expected a new name"));
   }
   RETURN_IF_ERROR(CheckFolder(copy));
+  RETURN_IF_ERROR(CheckLogUnlessInUse(path, lock));
   const std::string partial = copy + ".partial";
   const auto remove = [&partial] {
     for (const char* end : {"", "-wal", "-shm", "-journal"}) unlink((partial + end).c_str());

@@ -4,8 +4,10 @@
 
 #include "coordinator/store/backup.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 
 #include <atomic>
 #include <fstream>
@@ -20,9 +22,37 @@ namespace {
 
 using ::testing::HasSubstr;
 
+// Locks the folder as a coordinator that runs does.
+FileDescriptor Lock(const std::string& folder) {
+  FileDescriptor lock(open((folder + "lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  EXPECT_EQ(flock(lock.get(), LOCK_EX | LOCK_NB), 0);
+  return lock;
+}
+
+void Write(const std::string& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+}
+
+// Leaves the files of a coordinator that was killed after its tenth job. Returns its log.
+std::string LeaveLog(const std::string& path) {
+  std::string file, log;
+  {
+    const auto store = Open(path);
+    for (int i = 1; i <= 10; ++i) {
+      EXPECT_TRUE(store->Commit({PlainJob(absl::StrCat("j", i), i)}).ok());
+    }
+    file = *ReadFile(path);
+    log = *ReadFile(path + "-wal");
+  }
+  Write(path, file);
+  Write(path + "-wal", log);
+  return log;
+}
+
 // Commit i has job i, worker i and epoch i, and a copy must be of one instant between two commits.
 TEST(BackupTest, CopiesUnderWritesAreOfOneInstantAndOpen) {
   const std::string folder = TestFolder(), path = folder + "coordinator.db";
+  const FileDescriptor lock = Lock(folder);
   auto store = Open(path);
   std::atomic<int64_t> commits = 0;
   std::atomic<bool> done = false;
@@ -40,7 +70,7 @@ TEST(BackupTest, CopiesUnderWritesAreOfOneInstantAndOpen) {
     const int64_t before = commits;
     commits.wait(before);
     const std::string file = absl::StrCat(folder, "copy-", copy);
-    const auto report = BackUpSqliteStore(path, file);
+    const auto report = BackUpSqliteStore(path, file, folder + "lock");
     const int64_t after = commits + 1;  // it may be stored and not yet counted
     ASSERT_TRUE(report.ok()) << report.status();
     const auto snapshot = Open(file)->Load();
@@ -65,7 +95,7 @@ TEST(BackupTest, CopiesUnderWritesAreOfOneInstantAndOpen) {
 TEST(BackupTest, OfAClosedDatabaseHasAllOfIt) {
   const std::string folder = TestFolder(), path = folder + "coordinator.db";
   ASSERT_TRUE(Open(path)->Commit({FullJob("j", 1), EpochRecord{Epoch(7)}}).ok());
-  ASSERT_TRUE(BackUpSqliteStore(path, folder + "copy").ok());
+  ASSERT_TRUE(BackUpSqliteStore(path, folder + "copy", folder + "lock").ok());
   const auto original = Open(path)->Load(), copy = Open(folder + "copy")->Load();
   ASSERT_TRUE(copy.ok());
   EXPECT_EQ(copy->jobs, original->jobs);
@@ -75,7 +105,7 @@ TEST(BackupTest, OfAClosedDatabaseHasAllOfIt) {
 TEST(BackupTest, AnExistingFileIsLeftAsItIs) {
   const std::string folder = TestFolder(), path = folder + "coordinator.db";
   const auto store = Open(path);
-  const absl::Status status = BackUpSqliteStore(path, path).status();
+  const absl::Status status = BackUpSqliteStore(path, path, folder + "lock").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kAlreadyExists);
   EXPECT_EQ(status.message(), "backup " + path + ": found a file, expected a new name");
   EXPECT_TRUE(store->Commit({PlainJob("j", 1)}).ok());
@@ -83,11 +113,13 @@ TEST(BackupTest, AnExistingFileIsLeftAsItIs) {
 
 TEST(BackupTest, WithoutADatabaseOrAFolderNothingIsMade) {
   const std::string folder = TestFolder();
-  EXPECT_EQ(BackUpSqliteStore(folder + "none.db", folder + "copy").status().code(),
+  EXPECT_EQ(BackUpSqliteStore(folder + "none.db", folder + "copy", folder + "lock").status().code(),
             absl::StatusCode::kNotFound);
   EXPECT_FALSE(std::filesystem::exists(folder + "none.db"));
   Open(folder + "coordinator.db");
-  EXPECT_EQ(BackUpSqliteStore(folder + "coordinator.db", folder + "no/copy").status().code(),
+  EXPECT_EQ(BackUpSqliteStore(folder + "coordinator.db", folder + "no/copy", folder + "lock")
+                .status()
+                .code(),
             absl::StatusCode::kNotFound);
 }
 
@@ -99,7 +131,7 @@ TEST(BackupTest, OfADamagedDatabaseIsRefusedAndLeavesNoFile) {
   std::string bytes = *ReadFile(path);
   bytes[bytes.find("specification")] ^= 1;
   std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
-  const absl::Status status = BackUpSqliteStore(path, folder + "copy").status();
+  const absl::Status status = BackUpSqliteStore(path, folder + "copy", folder + "lock").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("of table jobs: found checksum "));
   for (const char* end : {"", ".partial", ".partial-wal"}) {
@@ -107,12 +139,36 @@ TEST(BackupTest, OfADamagedDatabaseIsRefusedAndLeavesNoFile) {
   }
 }
 
+TEST(BackupTest, AfterAKillItHasWhatIsInTheLogAndLeavesTheLogAsItIs) {
+  const std::string folder = TestFolder(), path = folder + "coordinator.db";
+  const std::string log = LeaveLog(path);
+  const auto report = BackUpSqliteStore(path, folder + "copy", folder + "lock");
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->jobs, 10);
+  ASSERT_TRUE(std::filesystem::exists(path + "-wal"));
+  EXPECT_TRUE(*ReadFile(path + "-wal") == log);
+}
+
+TEST(BackupTest, AfterAKillADamagedLogIsRefusedAndLeftAsItIs) {
+  const std::string folder = TestFolder(), path = folder + "coordinator.db";
+  std::string log = LeaveLog(path);
+  log[log.size() / 2] ^= 1;
+  Write(path + "-wal", log);
+  const absl::Status status = BackUpSqliteStore(path, folder + "copy", folder + "lock").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("-wal on are lost"));
+  EXPECT_FALSE(std::filesystem::exists(folder + "copy"));
+  ASSERT_TRUE(std::filesystem::exists(path + "-wal"));
+  EXPECT_TRUE(*ReadFile(path + "-wal") == log);
+  EXPECT_EQ(OpenSqliteStore(path).status().code(), absl::StatusCode::kDataLoss);
+}
+
 TEST(BackupTest, OfANewerVersionIsRefused) {
   const std::string folder = TestFolder(), path = folder + "coordinator.db";
   Open(path);
   Execute(path,
           absl::StrCat("PRAGMA user_version = 99; PRAGMA application_id = ", ApplicationId(99)));
-  const absl::Status status = BackUpSqliteStore(path, folder + "copy").status();
+  const absl::Status status = BackUpSqliteStore(path, folder + "copy", folder + "lock").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()), HasSubstr("schema version 99"));
 }
