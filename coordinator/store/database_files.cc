@@ -47,6 +47,13 @@ absl::Status CreateDatabase(const std::string& path) {
 }
 
 absl::Status ReplaceDatabase(const std::string& path, const std::string& fresh) {
+  // SQLite reports no error of moving the log into the database at its end, but keeps the log.
+  if (Exists(fresh + "-wal")) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("job store ", fresh, ": found its log ", fresh,
+                     "-wal, expected all of it in the database: is the disk full? ", path,
+                     " is left as it was"));
+  }
   RETURN_IF_ERROR(Rename(fresh, Replacement(path)));
   return SyncPath(FolderOf(path));
 }

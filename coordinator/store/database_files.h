@@ -20,7 +20,8 @@ absl::Status CreateDatabase(const std::string& path);
 
 // Puts the closed database `fresh`, in the same folder, in the place of `path`, which may be
 // missing. The earlier one and its log stay as PATH.damaged-N. A crash leaves either all as it was,
-// or a state that FinishReplacement completes.
+// or a state that FinishReplacement completes. Errors: ResourceExhausted (`fresh` still has its
+// log, because the pages did not fit into the file), Unavailable.
 absl::Status ReplaceDatabase(const std::string& path, const std::string& fresh);
 // Returns the name of the earlier one, or "" if there was none or nothing to do.
 absl::StatusOr<std::string> FinishReplacement(const std::string& path);

@@ -7,6 +7,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sqlite3.h>
 
 #include <fstream>
 #include <map>
@@ -258,6 +259,55 @@ TEST_F(RepairTest, ACrashWithinARepairLosesNothing) {
     EXPECT_EQ(Read(*Open(path_)), after) << moved;
     EXPECT_TRUE(*ReadFile(path_ + ".damaged-1") == damaged) << moved;
   }
+}
+
+// While it lives, no new database has room for more than its first page; logs have.
+class FullDisk {
+ public:
+  FullDisk() : vfs_(*system_) {
+    vfs_.zName = "full";
+    vfs_.xOpen = [](sqlite3_vfs*, const char* name, sqlite3_file* file, int flags, int* out) {
+      const int code = system_->xOpen(system_, name, file, flags, out);
+      if (code != SQLITE_OK || (flags & SQLITE_OPEN_MAIN_DB) == 0 ||
+          !absl::EndsWith(name, ".new")) {
+        return code;
+      }
+      static sqlite3_io_methods methods;
+      static auto write = file->pMethods->xWrite;
+      methods = *file->pMethods;
+      methods.xWrite = [](sqlite3_file* to, const void* data, int bytes, sqlite3_int64 at) {
+        return at > 0 ? SQLITE_FULL : write(to, data, bytes, at);
+      };
+      file->pMethods = &methods;
+      return code;
+    };
+    EXPECT_EQ(sqlite3_vfs_register(&vfs_, 1), SQLITE_OK);
+  }
+  ~FullDisk() {
+    sqlite3_vfs_unregister(&vfs_);
+    sqlite3_vfs_register(system_, 1);
+  }
+
+ private:
+  static inline sqlite3_vfs* const system_ = sqlite3_vfs_find(nullptr);
+  sqlite3_vfs vfs_;
+};
+
+TEST_F(RepairTest, WithoutRoomForTheNewDatabaseNothingIsReplaced) {
+  std::string damaged = file_;
+  damaged[damaged.find(Marker("job-24")) + 1] ^= 1;
+  Write(path_, damaged);
+  {
+    const FullDisk full;
+    const auto report = RepairSqliteStore(path_);
+    EXPECT_TRUE(absl::IsResourceExhausted(report.status())) << report.status();
+    EXPECT_THAT(std::string(report.status().message()), HasSubstr(path_ + ".new-wal"));
+    EXPECT_TRUE(*ReadFile(path_) == damaged);
+    EXPECT_FALSE(std::filesystem::exists(path_ + ".repaired"));
+  }
+  const auto report = RepairSqliteStore(path_);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_THAT(report->lost_jobs, ElementsAre("job-24"));
 }
 
 TEST_F(RepairTest, WithoutAnyWholeRecordNothingIsReplaced) {
