@@ -71,7 +71,8 @@ absl::StatusOr<std::string> FinishReplacement(const std::string& path) {
   RETURN_IF_ERROR(SyncPath(FolderOf(path)));
   RETURN_IF_ERROR(Rename(Replacement(path), path));
   RETURN_IF_ERROR(SyncPath(FolderOf(path)));
-  return replaces ? aside() : "";
+  if (!replaces) --number;  // a crash came after it had been put aside
+  return number > 0 ? aside() : "";
 }
 
 }  // namespace stretto::coordinator

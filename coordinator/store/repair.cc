@@ -207,6 +207,7 @@ absl::StatusOr<RepairReport> RepairSqliteStore(const std::string& path) {
   RETURN_IF_ERROR(CheckFolder(path));
   RepairReport report;
   ASSIGN_OR_RETURN(report.aside, FinishReplacement(path));
+  report.names_known = report.aside.empty();  // the interrupted repair knew those that it lost
   if (access(path.c_str(), F_OK) != 0) {
     return absl::NotFoundError(absl::StrCat("job store ", path, " does not exist"));
   }
@@ -247,6 +248,10 @@ absl::StatusOr<RepairReport> RepairSqliteStore(const std::string& path) {
 }
 
 std::string RepairReport::Text() const {
+  const std::string end = absl::StrCat("\nthe damaged database is now ", aside, "\n");
+  if (damage.empty() && !aside.empty()) {
+    return absl::StrCat("completed a repair that was interrupted; what it lost is not known", end);
+  }
   if (damage.empty()) return "the database is whole; nothing was changed\n";
   std::string text = absl::StrCat(damage, "\nkept ", kept_jobs.size(), " jobs and ",
                                   kept_workers.size(), " workers");
@@ -269,7 +274,7 @@ std::string RepairReport::Text() const {
                     "\nlost the id of the cluster, and drew another: start each worker once "
                     "with --join-new-cluster");
   }
-  return absl::StrCat(text, "\nthe damaged database is now ", aside, "\n");
+  return absl::StrCat(text, end);
 }
 
 }  // namespace stretto::coordinator

@@ -12,8 +12,10 @@
 namespace stretto::coordinator {
 
 struct RepairReport {
-  std::string damage;  // what was found; empty if the database is whole and was left as it is
-  std::string aside;   // where the damaged database is now
+  std::string damage;  // what was found; empty if the database is whole
+  // Where the damaged database is now. If nothing was damaged: that of an interrupted repair, which
+  // this one completed; empty if there was none, and nothing was changed.
+  std::string aside;
   std::set<std::string> kept_jobs, kept_workers;
   std::set<std::string> lost_jobs, lost_workers;
   // Records that lost transactions of the log changed or deleted, so that they are older than they

@@ -261,6 +261,26 @@ TEST_F(RepairTest, ACrashWithinARepairLosesNothing) {
   }
 }
 
+TEST_F(RepairTest, OneThatOnlyCompletesAnInterruptedOneSaysThatRecordsMayBeLost) {
+  std::string damaged = file_;
+  damaged[damaged.find(Marker("job-24")) + 1] ^= 1;
+  for (bool moved : {false, true}) {
+    for (const auto& file : std::filesystem::directory_iterator(folder_)) {
+      std::filesystem::remove(file.path());
+    }
+    Write(path_ + ".repaired", file_);
+    Write(path_ + (moved ? ".damaged-1" : ""), damaged);
+    const auto report = RepairSqliteStore(path_);
+    ASSERT_TRUE(report.ok()) << report.status();
+    EXPECT_TRUE(report->lost_any());
+    EXPECT_EQ(report->Text(), absl::StrCat("completed a repair that was interrupted; what it lost "
+                                           "is not known\nthe damaged database is now ",
+                                           path_, ".damaged-1\n"));
+    EXPECT_TRUE(*ReadFile(path_ + ".damaged-1") == damaged);
+    EXPECT_TRUE(*ReadFile(path_) == file_);
+  }
+}
+
 // While it lives, no new database has room for more than its first page; logs have.
 class FullDisk {
  public:
