@@ -57,7 +57,7 @@ struct TrainContext {
 struct TrainResult {
   TrainState state;
   // kCompleted, kEarlyStopped, kCancelled, kDaemonLost, kNonFiniteGradients, kPeerLost,
-  // kDataInvalid, kDeviceFailed, kReplicasDiffer, kCheckpointFailed (of the last one)
+  // kDataInvalid, kDeviceFailed, kReplicasDiffer, kStaleEpoch, kCheckpointFailed (of the last one)
   ExitReason reason = ExitReason::kUnknown;
   // OK for the first three, unless a stop could not save what it was asked to.
   absl::Status status;

@@ -284,7 +284,8 @@ TEST_F(SavedStateTest, RoundedWeightsAreNoneToGoOnFrom) {
   ExpectRefused("export: weights: found BF16, expected F32");
 }
 
-// Each rank verifies the files of some ranks while it loads. Damage that only the other one finds counts for all.
+// Each rank verifies the files of some ranks while it loads. Damage that only the other one finds
+// counts for all.
 TEST_F(SavedStateTest, RanksCheckACheckpointTogether) {
   config_.engine.tp_size = 2;
   config_.resume_model.clear();
