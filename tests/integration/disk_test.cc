@@ -31,7 +31,7 @@ class DiskTest : public ClusterTest {
 TEST_F(DiskTest, FullDiskUnderCheckpointsIsNotedAndTrainingGoesOnButMustBeSavedInTheEnd) {
   // A checkpoint of gpt-tiny has 1.6 MB: the third does not fit.
   const std::string why = MountSmallDisk(checkpoint_root_, 4096);
-  if (!why.empty()) GTEST_SKIP() << "no small disk: " << why;
+  if (!why.empty()) GTEST_SKIP() << why;
   StartCluster();
   const Json job = RunJob({.name = "cramped",
                            .steps = 20,
@@ -62,7 +62,7 @@ TEST_F(DiskTest, FullDiskUnderCheckpointsIsNotedAndTrainingGoesOnButMustBeSavedI
 TEST_F(DiskTest, FullDiskUnderLogsIsNotedAndNoStepIsLost) {
   const std::string state = Path("small");
   const std::string why = MountSmallDisk(state, 1024);
-  if (!why.empty()) GTEST_SKIP() << "no small disk: " << why;
+  if (!why.empty()) GTEST_SKIP() << why;
   StartCoordinator();
   StartWorker("node-a", 2, {"--state-dir", state});
   ASSERT_EQ(Stretto(Submit({.name = "mute", .steps = 30, .more = kSlow}, {})).code, 0);
@@ -82,7 +82,7 @@ TEST_F(DiskTest, FullDiskUnderLogsIsNotedAndNoStepIsLost) {
 // meanwhile, and the coordinator hears of it when there is room.
 TEST_F(DiskTest, FullDiskUnderTheCoordinatorHarmsNoJobAndNewOnesAreRefused) {
   const std::string why = MountSmallDisk(Path("coordinator"), 1024);
-  if (!why.empty()) GTEST_SKIP() << "no small disk: " << why;
+  if (!why.empty()) GTEST_SKIP() << why;
   StartCoordinator({"--lease", "1", "--lost-rank-timeout", "1"});
   StartWorker("node-a", 2);
   ASSERT_EQ(Stretto(Submit({.name = "steady", .steps = 30, .more = kSlow}, {})).code, 0);
