@@ -13,7 +13,7 @@
 #
 # The programs are those of build/release: cmake --preset release && cmake --build --preset release --target faults_test
 # Some rows need root, for namespaces of their own; the table says why a row was skipped.
-# Exit: 0 every row held or was skipped; 1 one was missed; 2 usage.
+# Exit: 0 every row held or was skipped; 1 one was missed; 2 usage, or no row to run.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -42,8 +42,10 @@ list_rows() {
   "$program" --gtest_list_tests --gtest_filter="$rows" |
     awk '/^[^ ].*\.$/ {suite = $1} /^  / {print suite $1}'
 }
+all=$(list_rows) || { echo "faults.sh: $program --gtest_list_tests failed, expected a list of rows" >&2; exit 2; }
+[[ -n $all ]] || { echo "faults.sh: found no row that matches '$rows', expected at least one; --list prints all" >&2; exit 2; }
 if $list; then
-  list_rows
+  echo "$all"
   exit 0
 fi
 
@@ -69,6 +71,6 @@ while read -r row; do
     grep -vE '^(\[|Note:|Running main)|^$' "$log" || true
   fi
   (($(wc -l <"$report") > before)) || echo "| $row | - | - | - | - | **missed**: it ended without a verdict |" >>"$report"
-done < <(list_rows)
+done <<<"$all"
 echo "$report: $missed missed"
 ((missed == 0))
