@@ -7,7 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "coordinator/store/sqlite_database.h"
+#include "tests/coordinator/store/records.h"
 #include "tests/integration/faults/fault_test.h"
 
 namespace stretto::integration {
@@ -164,16 +164,12 @@ TEST_F(ControlPlaneFaultsTest, UnknownStateInTheStore) {
     EXPECT_EQ(coordinator().Wait(), 0);
   });
   fs::copy(Path("coordinator"), Path("kept"), fs::copy_options::recursive);
-  {
-    auto database = coordinator::SqliteDatabase::Open(Path("coordinator/coordinator.db"));
-    ASSERT_TRUE(database.ok()) << database.status();
-    const absl::Status changed = (*database)->Run(
-        "UPDATE jobs SET state = 99, body = json_set(body, '$.state', 99) WHERE id = 'steady'");
-    ASSERT_TRUE(changed.ok()) << changed;
-  }
+  coordinator::ExecuteAsARelease(
+      Path("coordinator/coordinator.db"),
+      "UPDATE jobs SET state = 99, body = json_set(body, '$.state', 99) WHERE id = 'steady'");
   const Outcome refused = RunDaemon(CoordinatorArgv({}));
   EXPECT_GT(refused.code, 0) << refused.err;
-  EXPECT_THAT(refused.err, HasSubstr("steady"));
+  EXPECT_THAT(refused.err, HasSubstr("stored job \"steady\": state: found 99, expected 1 to "));
   fs::remove_all(Path("coordinator"));
   fs::rename(Path("kept"), Path("coordinator"));
   StartCoordinator();
