@@ -138,14 +138,14 @@ int64_t PartsMeasurement::TransferCount() const {
 // Sends `count` micro-batches from the first stage to the second, one after the other. Returns
 // when; nothing on ranks of other stages.
 absl::StatusOr<std::vector<Interval>> PartsMeasurement::Transfers(int count) {
-  const GroupId group = FindGroup(GroupsOf(options_.spec, job_.rank()), TransferGroupName(0, 1));
+  const GroupId group = FindGroup(job_.groups(), TransferGroupName(0, 1));
   const TensorView view{.data = payload_.data(),
                         .dtype = options_.spec.wire_dtype,
                         .shape = {TransferCount(), 1, 1, 1},
                         .rank = 1};
   std::vector<Interval> sent;
   if (group < 0) return sent;
-  Communicator* link = job_.LinksOf(options_.spec)[group.position()].host;
+  Communicator* link = job_.links()[group.position()].host;
   for (int i = 0; i < count; ++i) {
     const int64_t begin = NowNanoseconds();
     RETURN_IF_ERROR(link->Run(Collective::Broadcast(view, 0)));

@@ -97,12 +97,21 @@ TEST_F(FoldedTest, FoldedStagesAreMeasuredBesideOtherOrders) {
   }
 }
 
+// The default order has a group of its own for the tied head, which folded stages lack.
+TEST_F(FoldedTest, FoldedStagesNeedNoOtherOrder) {
+  ASSERT_EQ(RunTwoRanks("--orders folded"), 0) << Printed("rank0") << Printed("rank1");
+  const Json result = Json::parse(Printed("json"));
+  ASSERT_EQ(result["orders"].size(), 1u);
+  EXPECT_EQ(result["orders"][0]["order"], "folded");
+  EXPECT_GT(result["transfer_seconds"], 0);
+}
+
 TEST_F(ChunksTest, RefusesWhatFoldedStagesCannotRun) {
   ExpectRefused(
       {{"--orders folded", "--layers: found 6, expected a multiple of 4 with order folded"},
        {"--orders folded --pp 3 --merge-wgrads 2", "--merge-wgrads: found 2, expected at most 1"},
        {"--orders folded --pp 3 --chunks 2", "--chunks: found 2, expected an order of --orders"},
-       {"--orders folded --schedule helix", "--schedule: found helix, expected one that does not"},
+       {"--orders folded --schedule helix", "--schedule: found helix, expected a schedule without"},
        {"--orders folded+send", "--orders: "}});
 }
 
