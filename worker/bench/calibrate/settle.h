@@ -20,8 +20,8 @@ struct Settled {
 // Calls `measure`, which returns the same number of values above 0 each time, until each value
 // agrees in two thirds of the calls and in kSettledRounds at least: those spread by at most
 // kMostSpread (worker/engine/cost/profile.h). Returns their medians. So a call that other work
-// disturbs is left out, and a measurement with two answers never settles. Errors: those of
-// `measure`; after kMostRounds calls UnsettledError, naming `what`.
+// disturbs is left out, and a measurement that alternates between two answers never settles.
+// Errors: those of `measure`; after kMostRounds calls UnsettledError, naming `what`.
 absl::StatusOr<Settled> Settle(const std::string& what,
                                absl::FunctionRef<absl::StatusOr<std::vector<double>>()> measure);
 
