@@ -13,7 +13,7 @@ usage: tests/bench/overlap_link.sh --gbps RATE [FLAGS] [-- FLAGS OF stretto-benc
 Measures the schedules on a link of RATE Gbit/s (1 or 0.5, say) between two ranks on this machine,
 prints a table and writes JSON. Needs root, two cores, ip, tc, taskset and python3; 3 GB of memory
 for the default work, a quarter of an hour for all schedules. With tp2 it calibrates
-first; if that does not settle, the column "simulated" is empty.
+first; if that does not settle, the column "simulated" is empty, and no plan is found.
   --gbps RATE         of the link, each direction, frames included
   --json FILE         what was measured (default: overlap.json)
   --layout tp2|pp2|dp2  two ranks that share every layer, and the schedules for them; two stages,
@@ -133,7 +133,7 @@ calibrate() {
     "${only_bench[@]}" || code=$?
   case $code in
     0) costs=(--costs "$scratch/costs") ;;
-    3) echo "$ME: the calibration did not settle, so no step is predicted" >&2 ;;
+    3) echo "$ME: the calibration did not settle, so no step is predicted and no plan found" >&2 ;;
     *) fail "$code" "stretto-bench calibrate failed" ;;
   esac
 }

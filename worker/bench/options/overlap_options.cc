@@ -134,7 +134,8 @@ void AddScheduleFlags(CLI::App& app, OverlapOptions& o) {
       ->check(CLI::Range(0, 1))
       ->capture_default_str();
   list("--plans", o.plans,
-       "weave plans to try: default, found, blocks (default: default, and found with --costs)")
+       "weave plans to try: default, and found and blocks, which need --costs (default: default, "
+       "and found with --costs)")
       ->check(OneOf({"default", "found", "blocks"}));
   app.add_flag("--every-choice", o.every_choice,
                "measure every choice, not only the best one of each schedule")
@@ -227,6 +228,12 @@ absl::StatusOr<OverlapOptions> ParseOverlapOptions(std::vector<std::string> argu
       return absl::InvalidArgumentError(
           absl::StrCat("--ranks: found 1 on --device ", o.machine.device,
                        ", expected at least 2: `stretto-bench step` is for one"));
+    }
+    for (const std::string& plan : o.plans) {
+      if (plan == "default") continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("--plans: found '", plan, "' on --device ", o.machine.device,
+                       ", expected default: found and blocks need --costs"));
     }
   }
   if (!costs.empty() && (o.emulated() || o.ranks == 1)) {

@@ -104,7 +104,12 @@ class Comparer {
         refused = valid;
         continue;
       }
-      if (!choice.plan.empty()) RETURN_IF_ERROR(SetPlan(choice.plan, options_.costs, &choice.spec));
+      if (const absl::Status set = SetPlan(choice.plan, options_.costs, &choice.spec); !set.ok()) {
+        if (options_.costs) return set;
+        refused = set;  // it needs costs; other plans may not
+        say_(absl::StrCat(Describe(choice), ": left out: ", set.message()));
+        continue;
+      }
       const absl::StatusOr<RankPlan> plan = BuildPlan(choice.spec, Rank::Of(options_.rank));
       RETURN_IF_ERROR(plan.status());
       if (options_.costs) RETURN_IF_ERROR(ExpectOperations(*options_.costs, plan->program));

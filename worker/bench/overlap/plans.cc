@@ -17,7 +17,7 @@ std::vector<std::string> PlansOf(const OverlapOptions& options) {
 
 absl::Status SetPlan(const std::string& plan, const std::optional<CostProfile>& costs,
                      EngineSpec* spec) {
-  if (plan == kDefaultPlan) return absl::OkStatus();
+  if (plan.empty() || plan == kDefaultPlan) return absl::OkStatus();
   if (!costs) {
     return absl::InvalidArgumentError(
         absl::StrCat("--plans: found '", plan, "' without --costs, expected ", kDefaultPlan));

@@ -17,9 +17,9 @@ inline constexpr char kDefaultPlan[] = "default", kFoundPlan[] = "found", kBlock
 // Returns the names to try: those of `--plans`, or else the default and, with costs, the found one.
 std::vector<std::string> PlansOf(const OverlapOptions& options);
 
-// Gives a spec of a schedule that weaves the plan of that name. Deterministic, so that all ranks,
-// which have the same costs, have the same plan. Errors: InvalidArgument, for a plan that must be
-// found without costs; those of FindWeave.
+// Gives a spec the plan of that name; nothing if it is empty, as it is where nothing is woven.
+// Deterministic, so that all ranks, which have the same costs, have the same plan. Errors:
+// InvalidArgument, for a plan that must be found without costs; those of FindWeave.
 absl::Status SetPlan(const std::string& plan, const std::optional<CostProfile>& costs,
                      EngineSpec* spec);
 

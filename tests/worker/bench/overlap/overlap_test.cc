@@ -193,6 +193,28 @@ TEST_F(OverlapTest, PlansOfAWeaveAreMeasuredBesideEachOther) {
   EXPECT_EQ(measured, expected);
 }
 
+TEST_F(OverlapTest, PlansThatNeedCostsAreLeftOutWithoutThem) {
+  ASSERT_EQ(RunTwoRanks("--schedules helix --slices 1 --splits 1 --micro-batches 3 "
+                        "--plans default,found,blocks --every-choice"),
+            0)
+      << ReadFile(PathOf("rank0")).value_or("");
+  EXPECT_THAT(ReadFile(PathOf("rank0")).value_or(""),
+              HasSubstr("helix, slices 1, splits 1, found plan: left out: --plans: found 'found' "
+                        "without --costs, expected default"));
+  const Json result = Result();
+  ASSERT_EQ(result["schedules"].size(), 1u);
+  EXPECT_EQ(result["schedules"][0]["plan"], "default");
+}
+
+TEST_F(OverlapTest, AScheduleWithoutAPlanIsAnError) {
+  EXPECT_EQ(RunTwoRanks("--schedules helix --slices 1 --splits 1 --micro-batches 3 --plans found"),
+            1);
+  const Json result = Result();
+  ASSERT_EQ(result["errors"].size(), 1u);
+  EXPECT_THAT(result["errors"][0].get<std::string>(),
+              HasSubstr("helix: no choice fits: --plans: found 'found' without --costs"));
+}
+
 TEST_F(OverlapTest, ScheduleThatFitsNoChoiceIsAnError) {
   EXPECT_EQ(RunTwoRanks("--schedules megatron_sync --slices 2"), 1);
 
