@@ -15,8 +15,8 @@ namespace stretto {
 // helix runs its plan without these barriers, which is no slower.
 enum class WeaveForm : uint8_t { kEvents, kBlocks };
 
-// Times are simulated, with contention, of the cell alone: from the first operation to the end of
-// the last.
+// Times are of the cell alone, from the first operation to the end of the last. Those of events and
+// of the given order are simulated with contention, on a link that saves up no burst.
 struct FoundWeave {
   WeavePlan plan;
   double seconds = 0;        // of blocks: with barriers and without contention
@@ -32,8 +32,8 @@ struct FoundWeave {
 // With contention, the search of events finds one order at the times of operations alone and one at
 // times that are longer by what operations lose at most. Of these and the given one, it returns the
 // one whose time is the least above the shortest of them, also where costs are off by kDoubt
-// (judge.h). Blocks know neither. Errors: InvalidArgument, if the step has no cell of two passes of
-// one stage. Folded stages have other cells.
+// (judge.h). The search of blocks ignores contention and doubt. Errors: InvalidArgument, if the
+// step has no cell of two passes of one stage. Folded stages have other cells.
 absl::StatusOr<FoundWeave> FindWeave(const StepProgram& step, const CostModel& cost, int pace,
                                      WeaveForm form = WeaveForm::kEvents);
 

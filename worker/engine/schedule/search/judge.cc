@@ -83,10 +83,12 @@ CellItems SlowedDown(const WovenCell& woven, const CostModel& cost) {
 absl::StatusOr<JudgedTimes> Judge(const WovenCell& woven, const CostModel& cost,
                                   const Merge& order) {
   const OrderedCell cell = InOrder(woven, order);
+  CostModel steady = cost;
+  steady.interconnect.burst_bytes = 0;
   JudgedTimes times;
-  ASSIGN_OR_RETURN(times[0], SimulatedSeconds(cell, cost, 1, 1));
-  ASSIGN_OR_RETURN(times[1], SimulatedSeconds(cell, cost, 1 + kDoubt, 1 - kDoubt));
-  ASSIGN_OR_RETURN(times[2], SimulatedSeconds(cell, cost, 1 - kDoubt, 1 + kDoubt));
+  ASSIGN_OR_RETURN(times[0], SimulatedSeconds(cell, steady, 1, 1));
+  ASSIGN_OR_RETURN(times[1], SimulatedSeconds(cell, steady, 1 + kDoubt, 1 - kDoubt));
+  ASSIGN_OR_RETURN(times[2], SimulatedSeconds(cell, steady, 1 - kDoubt, 1 + kDoubt));
   return times;
 }
 

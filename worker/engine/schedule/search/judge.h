@@ -20,7 +20,8 @@ inline constexpr double kDoubt = 0.1;
 CellItems SlowedDown(const WovenCell& woven, const CostModel& cost);
 
 // The simulated times of a cell in an order, with contention: at the costs given, where computation
-// takes kDoubt longer and communication kDoubt less, and the other way round.
+// takes kDoubt longer and communication kDoubt less, and the other way round. The link saves up no
+// burst, which the times that the search knows do not have either.
 using JudgedTimes = std::array<double, 3>;
 
 // Errors: those of Simulate.

@@ -122,6 +122,21 @@ TEST(FindWeaveTest, HelixPlaysWhatWasFoundInThePredictedTime) {
   }
 }
 
+// The lower bound has no burst, so the times that are compared with it must not have one.
+TEST(FindWeaveTest, TimesHaveNoBurstOfTheLink) {
+  const Layout layout = {.schedule = "helix", .slices = {2}, .micro_batches = 3, .layers = 2};
+  const StepProgram given = PlanOf(LargeSpec(layout)).step;
+  for (double gbps : {0.125, 0.25, 0.5, 1.0}) {
+    CostModel cost = LargeCosts(gbps);
+    const FoundWeave steady = Find(given, cost, 1);
+    cost.interconnect.burst_bytes = 1e9;
+    const FoundWeave found = Find(given, cost, 1);
+    EXPECT_LE(found.lower_bound, found.seconds + kRounding) << gbps;
+    EXPECT_EQ(found.seconds, steady.seconds) << gbps;
+    EXPECT_EQ(found.given_seconds, steady.given_seconds) << gbps;
+  }
+}
+
 TEST(FindWeaveTest, BlocksTakeLongerThanEvents) {
   std::mt19937 random(2);
   for (const Layout& layout : ManyHelices(1)) {
