@@ -65,9 +65,7 @@ absl::StatusOr<Work> WorkOf(const OverlapOptions& options) {
 }
 
 absl::StatusOr<Work> WorkOf(const PipelineOptions& options) {
-  Work work{.ranks = options.ranks};
-  for (const auto& [spread, spec] : options.specs) work.specs.push_back(spec);
-  return work;
+  return Work{.ranks = options.ranks, .specs = bench::MostChunksFirst(options.specs)};
 }
 
 template <class Options>

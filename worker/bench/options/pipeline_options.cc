@@ -51,6 +51,12 @@ std::vector<OrderChoice> Choices() {
 
 }  // namespace
 
+std::vector<EngineSpec> MostChunksFirst(const std::map<Spread, EngineSpec>& specs) {
+  std::vector<EngineSpec> found;
+  for (auto of = specs.rbegin(); of != specs.rend(); ++of) found.push_back(of->second);
+  return found;
+}
+
 absl::StatusOr<PipelineOptions> ParsePipelineOptions(const std::vector<std::string>& arguments) {
   PipelineOptions o;
   SpecFlags flags{.tp = 1, .pp = 2, .micro_batches = 8};

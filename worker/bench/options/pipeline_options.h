@@ -43,6 +43,9 @@ struct PipelineOptions {
   std::optional<CostProfile> costs = {};  // steps are predicted from them
 };
 
+// Returns the specs in an order in which few have groups that those before them lack.
+std::vector<EngineSpec> MostChunksFirst(const std::map<Spread, EngineSpec>& specs);
+
 // Errors: InvalidArgument, in one line: the flag, found and expected.
 absl::StatusOr<PipelineOptions> ParsePipelineOptions(const std::vector<std::string>& arguments);
 

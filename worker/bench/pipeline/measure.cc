@@ -61,9 +61,7 @@ class Measurement {
 
   absl::StatusOr<PipelineResult> Run() {
     RETURN_IF_ERROR(CheckCosts());
-    std::vector<EngineSpec> spreads;
-    for (const auto& [spread, spec] : options_.specs) spreads.push_back(spec);
-    ASSIGN_OR_RETURN(job_, MeasuredJob::Connect(spreads, options_.ranks));
+    ASSIGN_OR_RETURN(job_, MeasuredJob::Connect(MostChunksFirst(options_.specs), options_.ranks));
     ASSIGN_OR_RETURN(const auto parts, PartsMeasurement::Create(options_, *job_));
     RETURN_IF_ERROR(parts->MeasureRound().status());
     PipelineResult result;
