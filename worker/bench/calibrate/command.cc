@@ -17,6 +17,7 @@
 #include "worker/bench/options/overlap_options.h"
 #include "worker/bench/options/pipeline_options.h"
 #include "worker/bench/overlap/choices.h"
+#include "worker/bench/overlap/plans.h"
 #include "worker/trainer/plan/engine_spec.h"
 
 namespace stretto {
@@ -58,6 +59,8 @@ absl::StatusOr<Work> WorkOf(const OverlapOptions& options) {
   work.specs.push_back(options.Unsliced());
   for (const std::string& schedule : bench::SchedulesOf(options)) {
     for (auto& [spec, plan] : bench::ChoicesOf(options, schedule)) {
+      // Each spec comes once per plan.
+      if (!plan.empty() && plan != bench::PlansOf(options).front()) continue;
       if (trainer::Validate(spec).ok()) work.specs.push_back(std::move(spec));
     }
   }
