@@ -268,9 +268,9 @@ const char* WeavingSchedule() {
 
 absl::Status ExpectUnwoven(const SpecFlags& flags) {
   if (!FindSchedule(flags.schedule)->weaves) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("--schedule: found ", flags.schedule, ", expected one that does not weave with ",
-                   "several stages, of which folded ones run ", WeavingSchedule(), " anyway"));
+  return absl::InvalidArgumentError(absl::StrCat("--schedule: found ", flags.schedule,
+                                                 ", expected a schedule without weaving; ",
+                                                 "order folded always runs ", WeavingSchedule()));
 }
 
 std::vector<SpecFlags> RowsOf(const SpecFlags& flags, const std::string& order,
