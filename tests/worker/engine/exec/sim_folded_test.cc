@@ -117,8 +117,11 @@ TEST(SimFoldedTest, EndsOfTheModelCountOnce) {
   for (int stages : {2, 4}) {
     const double expected = seconds(1, 1) + first + (stages - 1) * (layers(1) + other);
     EXPECT_NEAR(seconds(stages, stages + 1) / expected, 1, 1e-3);
-    for (int more : {1, stages, 2 * stages})
-      EXPECT_LE(seconds(stages, stages + 1 + more), 1.001 * (expected + more * first));
+    for (int more : {1, stages, 2 * stages}) {
+      const double bound = expected + more * first, found = seconds(stages, stages + 1 + more);
+      EXPECT_LE(found, 1.001 * bound) << stages << " stages, " << more << " more";
+      EXPECT_GE(found, 0.97 * bound) << stages << " stages, " << more << " more";
+    }
   }
 }
 
