@@ -166,8 +166,8 @@ class Supervisor {
   Mutex start_mu_;
   mutable Mutex mu_;
   CondVar emptied_;
-  std::map<RankKey, Trainer> trainers_ GUARDED_BY(mu_);    // alive, or not reaped yet
-  std::map<std::string, int64_t> epochs_ GUARDED_BY(mu_);  // newest epoch per job uid
+  std::map<RankKey, Trainer> trainers_ GUARDED_BY(mu_);     // alive, or not reaped yet
+  std::map<std::string, int64_t> epochs_ GUARDED_BY(mu_);   // newest epoch per job uid
   std::map<std::string, int64_t> stopped_ GUARDED_BY(mu_);  // newest epoch that was stopped
   std::vector<std::shared_ptr<const stretto::v1alpha1::Assign>> waiting_ GUARDED_BY(mu_);
   // Gangs (job uid, epoch) that lost a member.
