@@ -33,7 +33,7 @@ inline constexpr Label kLabels[] = {
      "For jobs, the states of the API (for their seconds `PENDING`, `PREPARING`, `RUNNING`); for "
      "workers, `READY` and `LOST`; for slots, `FREE`, `USED`, `FAULTY`"},
     {"priority", "Of waiting jobs: `negative`, `zero`, `positive`"},
-    {"project", "Projects with a `--quota`; all others are `other`"},
+    {"project", "Projects with a `--quota`; all others are `(other)`"},
     {"cause", "Why an attempt failed: `Crash`, `NodeLoss`, `Hang`, `OutOfMemory`, `Preemption`"},
     {"code", "Status code of gRPC"},
     {"method", "Method of our services, `PACKAGE.SERVICE/METHOD`"},

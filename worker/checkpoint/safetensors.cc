@@ -150,6 +150,9 @@ absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(absl::string_view text,
 
 absl::StatusOr<SafetensorsReader> SafetensorsReader::Open(const std::string& path) {
   FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  // Somebody, a file server perhaps, has a lease of the file and gives it up for who waits.
+  if (file.get() < 0 && errno == EWOULDBLOCK)
+    file = FileDescriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.valid()) return ErrnoStatus(errno, absl::StrCat("open ", path));
   struct stat info;
   if (::fstat(file.get(), &info) != 0) return ErrnoStatus(errno, absl::StrCat("stat ", path));
