@@ -191,9 +191,10 @@ std::optional<Hang> FindHang(const std::set<int32_t>& ranks, const Positions& po
         position.activity == Activity::kComputing || position.activity == Activity::kWorking;
     if (busy) return std::nullopt;
   }
-  // A process that lives shows it several times a second. One that was stopped in a call is as
-  // still as those that wait for it, and must not be taken for one that the network cuts off.
-  if (std::optional<Hang> hang = FindTroubled(positions, limits, limits.still / 2)) return hang;
+  // A process that lives shows it at every look of its daemon. One that was stopped in a call is as
+  // still as those that wait for it, and must not be taken for one that the network cuts off. The
+  // first look after the stop may still see a sign of life, and looks are seconds apart.
+  if (std::optional<Hang> hang = FindTroubled(positions, limits, limits.still / 4)) return hang;
   return FollowWaits(positions);
 }
 

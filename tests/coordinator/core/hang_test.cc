@@ -117,13 +117,13 @@ INSTANTIATE_TEST_SUITE_P(
              absl::StrCat("hangs", kPlace,
                           "its process has shown no sign of life for 21s; rank 0 "
                           "waits for it in call 5 of group tp.0")},
-        // Stopped in a call, between two signs of life, by a little later than the wait began.
+        // Stopped in a call; two looks of its daemon ago there was a last sign of life.
         Case{"FrozenInACallForLessThanTheWait",
              {Still({Receives("tp.0", 5, 1)}),
-              Frozen(Still({Receives("tp.0", 5, 0)}), absl::Seconds(19))},
+              Frozen(Still({Receives("tp.0", 5, 0)}), absl::Seconds(6))},
              1,
              absl::StrCat("hangs", kPlace,
-                          "its process has shown no sign of life for 19s; rank 0 "
+                          "its process has shown no sign of life for 6s; rank 0 "
                           "waits for it in call 5 of group tp.0")},
         Case{"FrozenTooShort",
              {Still({Receives("tp.0", 5, 1)}),
