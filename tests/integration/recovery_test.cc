@@ -96,6 +96,10 @@ TEST_F(RecoveryTest, JobCanBeCancelledWhileItPrepares) {
   StartCluster();
   const std::string more = absl::StrCat("profile: {steps: 1000}\n", kSlow);
   ASSERT_EQ(Stretto(Submit({.name = "profiled", .more = more}, {})).code, 0);
+  // There is a run folder once the daemon has started the trainer.
+  for (const char* line : {"trainer started job=profiled epoch=1 rank=0", "rank=1 slot=1"}) {
+    ASSERT_TRUE(Eventually([&] { return absl::StrContains(worker("node-a").err(), line); }));
+  }
   ASSERT_TRUE(Eventually([&] {
     return absl::StrContains(ReadRun("profiled", 0, "trainer.log"), "started job=profiled");
   }));
