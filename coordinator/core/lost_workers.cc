@@ -5,8 +5,8 @@
 // continue in any case, because the next attempt can start elsewhere, or because the patience with
 // the worker has ended. Until then the run continues where it is as soon as contact returns. What a
 // worker that was given up still runs is fenced: its reports are refused, a checkpoint of its
-// attempt is refused once the next attempt has begun, and when it registers it is told to save and
-// to stop.
+// attempt is refused once the next attempt has begun, and when it registers the coordinator
+// asks it to save and to stop.
 
 #include <algorithm>
 #include <utility>

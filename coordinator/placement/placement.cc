@@ -199,24 +199,4 @@ Unplaced Placer::WhyWaiting(const QueuedJob& job, const QueuedJob* head) {
   return {job.id, "NotEnoughSlots", Shortage(workers_, job)};
 }
 
-Placement Place(const std::vector<QueuedJob>& queue, std::vector<WorkerView> workers) {
-  Placer placer(std::move(workers));
-  Placement placement;
-  std::map<int32_t, const QueuedJob*> heads;  // by kind: the job that blocks it
-  for (const QueuedJob& job : queue) {
-    const auto head = heads.find(job.kind);
-    if (head == heads.end() && placer.IsPossible(job)) {
-      std::vector<RankSlot> ranks = placer.Take(job);
-      if (!ranks.empty()) {
-        placement.placed.push_back({job.id, std::move(ranks)});
-        continue;
-      }
-    }
-    placement.unplaced.push_back(
-        placer.WhyWaiting(job, head == heads.end() ? nullptr : head->second));
-    if (head == heads.end() && placer.IsPossible(job)) heads.emplace(job.kind, &job);
-  }
-  return placement;
-}
-
 }  // namespace stretto::coordinator

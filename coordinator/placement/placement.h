@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Queue order and gang placement as one pure function over a view of the cluster.
-//
-// Jobs are served first come, first served, for each kind of slot: the queue is tried from its
-// head, and the first job that does not fit blocks all later jobs of the same kind, so that no
-// small job can starve a large one. Jobs of another kind may overtake it, because they cannot take
-// the slots that it waits for. A job that would not fit if all known slots were free cannot run on
-// this cluster as it is, and blocks nobody.
+// Placement of gangs over a view of the cluster. Pure; who is tried next, and what is reserved for
+// jobs that wait, is the queue's rule (coordinator/core/queue.cc). A job that would not fit if all
+// known slots were free cannot run on this cluster as it is.
 //
 // A gang is placed whole or not at all. If it fits on one worker, it goes to the one that keeps the
 // fewest free slots (best fit); otherwise it is spread over as few workers as possible (gang.h). A
@@ -125,9 +121,6 @@ class Placer {
   std::map<int32_t, std::vector<int32_t>> known_;         // by kind and worker: healthy slots
   std::map<std::pair<int32_t, Gang>, bool> is_possible_;  // many jobs ask for the same
 };
-
-// Tries a whole queue, which is in order of creation; worker ids are unique.
-Placement Place(const std::vector<QueuedJob>& queue, std::vector<WorkerView> workers);
 
 // "1 slot", "2 slots" or "2 GPUs", by the kind.
 std::string CountOf(int32_t slots, int32_t kind);

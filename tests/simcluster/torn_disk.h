@@ -24,7 +24,7 @@ class TornDisk {
   TornDisk(const TornDisk&) = delete;
   TornDisk& operator=(const TornDisk&) = delete;
 
-  // The disk takes so many more writes and then nothing, until Crash.
+  // The disk takes `writes` more writes and then nothing, until Crash.
   void DieAfter(int64_t writes) { writes_left_ = writes; }
   bool dead() const { return writes_left_ < 0; }
 

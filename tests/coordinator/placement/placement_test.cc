@@ -27,6 +27,27 @@ QueuedJob Staged(std::vector<StageBlocks> stages) {
   return {.id = "j", .gang = {.stages = std::move(stages)}, .kind = 1};
 }
 
+// Tries a queue in its order; the first job of a kind that does not fit blocks the later ones.
+Placement Place(const std::vector<QueuedJob>& queue, std::vector<WorkerView> workers) {
+  Placer placer(std::move(workers));
+  Placement placement;
+  std::map<int32_t, const QueuedJob*> heads;  // by kind: the job that blocks it
+  for (const QueuedJob& job : queue) {
+    const auto head = heads.find(job.kind);
+    if (head == heads.end() && placer.IsPossible(job)) {
+      std::vector<RankSlot> ranks = placer.Take(job);
+      if (!ranks.empty()) {
+        placement.placed.push_back({job.id, std::move(ranks)});
+        continue;
+      }
+    }
+    placement.unplaced.push_back(
+        placer.WhyWaiting(job, head == heads.end() ? nullptr : head->second));
+    if (head == heads.end() && placer.IsPossible(job)) heads.emplace(job.kind, &job);
+  }
+  return placement;
+}
+
 TEST(PlacementTest, GangGoesToTheWorkerThatKeepsFewestFreeSlots) {
   const Placement placement = Place({Job("j", 2)}, {Node("a", 8), Node("b", 3), Node("c", 4)});
   ASSERT_EQ(placement.placed.size(), 1u);

@@ -266,6 +266,7 @@ TEST_F(CoordinatorMainTest, PauseOfTheProcessHarmsNoJob) {
   worker.Prepared(worker.Assigned(), 0);
   v1alpha1::WorkerMessage heartbeat;
   heartbeat.mutable_heartbeat();
+  // A real process keeps its lease on the real clock, so its worker must send in real time.
   const auto beat_for = [&](absl::Duration duration) {
     for (const absl::Time end = absl::Now() + duration; absl::Now() < end;) {
       worker.Write(heartbeat);

@@ -39,7 +39,7 @@ class FaultTest : public ClusterTest {
   double SinceStrike() const;  // seconds
   // Waits until it holds, at most so long after the fault.
   bool AwaitWithin(double seconds, const std::function<bool()>& holds);
-  // Until so many seconds after the fault: that the time passes is the fault.
+  // Waits until that number of seconds after the fault: the fault is that the time passes.
   void LetPass(double seconds);
 
   // Waits for the coordinator to name the failure of the job's present attempt; returns it.

@@ -42,7 +42,7 @@ Fleet::Fleet(const std::string& coordinator, int count) {
       message.mutable_heartbeat();
       workers_[static_cast<size_t>(i)]->Write(message);
     }
-    std::this_thread::sleep_for(kInterval / 4);
+    std::this_thread::sleep_for(kInterval / 4);  // heartbeats of real workers come in real time
   }
   register_all.join();
   thread_ = std::thread([this] { Beat(); });
@@ -67,7 +67,7 @@ void Fleet::Beat() {
       ++late_rounds_;
       due = now;
     }
-    std::this_thread::sleep_until(due);
+    std::this_thread::sleep_until(due);  // the same pace as that of real workers
   }
 }
 
