@@ -75,15 +75,14 @@ std::string PlaceOf(const RankPosition& position) {
   return text;
 }
 
-// Returns what is wrong with a rank by itself; empty if nothing is. A process may be `frozen` as
-// long.
-std::string Trouble(const RankPosition& position, const HangLimits& limits, absl::Duration frozen) {
+// Returns what is wrong with a rank by itself; empty if nothing is.
+std::string Trouble(const RankPosition& position, const HangLimits& limits) {
   if (!position.attached) {
     if (position.still < limits.still) return "";
     return absl::StrCat("has not attached to its daemon ", Seconds(position.still),
                         " after its start");
   }
-  if (position.frozen >= frozen) {
+  if (position.frozen >= limits.still) {
     return absl::StrCat("hangs", PlaceOf(position), ": its process has shown no sign of life for ",
                         Seconds(position.frozen));
   }
@@ -102,12 +101,11 @@ std::string Trouble(const RankPosition& position, const HangLimits& limits, absl
 }
 
 // Of the ranks that hang by themselves, the one that is least far, and frozen the longest.
-std::optional<Hang> FindTroubled(const Positions& positions, const HangLimits& limits,
-                                 absl::Duration frozen) {
+std::optional<Hang> FindTroubled(const Positions& positions, const HangLimits& limits) {
   const RankPosition* worst = nullptr;
   Hang hang;
   for (const auto& [rank, position] : positions) {
-    const std::string trouble = Trouble(position, limits, frozen);
+    const std::string trouble = Trouble(position, limits);
     if (trouble.empty()) continue;
     if (worst != nullptr &&
         std::pair(position.step, -position.frozen) >= std::pair(worst->step, -worst->frozen)) {
@@ -183,7 +181,7 @@ Hang FollowWaits(const Positions& positions) {
 
 std::optional<Hang> FindHang(const std::set<int32_t>& ranks, const Positions& positions,
                              const HangLimits& limits) {
-  if (std::optional<Hang> hang = FindTroubled(positions, limits, limits.still)) return hang;
+  if (std::optional<Hang> hang = FindTroubled(positions, limits)) return hang;
   if (ranks.empty() || positions.size() < ranks.size()) return std::nullopt;
   for (const auto& [rank, position] : positions) {
     if (!position.attached || position.still < limits.still) return std::nullopt;
@@ -191,10 +189,6 @@ std::optional<Hang> FindHang(const std::set<int32_t>& ranks, const Positions& po
         position.activity == Activity::kComputing || position.activity == Activity::kWorking;
     if (busy) return std::nullopt;
   }
-  // A process that lives shows it at every look of its daemon. One that was stopped in a call is as
-  // still as those that wait for it, and must not be taken for one that the network cuts off. The
-  // first look after the stop may still see a sign of life, and looks are seconds apart.
-  if (std::optional<Hang> hang = FindTroubled(positions, limits, limits.still / 4)) return hang;
   return FollowWaits(positions);
 }
 

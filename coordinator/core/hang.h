@@ -63,11 +63,10 @@ struct Hang {
 // `ranks` are the job's ranks that have not ended, `positions` those of them that do not move.
 // Returns nullopt while the job may be healthy:
 // - A rank that is frozen, unattached, overdue or too long in one computation hangs by itself.
-// - Otherwise all ranks must be still for the limit, and none may work or compute. A rank that has
-//   been frozen for a quarter of it hangs. If there is none, the first wait is followed from rank to
-//   rank. It ends at a rank that waits for nobody, which hangs, or at a transfer whose receiver is
-//   in a call that the sender has begun too: then the network between them is cut, and the receiver
-//   is named.
+// - Otherwise all ranks must be still for the limit, and none may work or compute. Then the first
+//   wait is followed from rank to rank. It ends at a rank that waits for nobody, which hangs, or at
+//   a transfer whose receiver is in a call that the sender has begun too: then the network between
+//   them is cut, and the receiver is named.
 std::optional<Hang> FindHang(const std::set<int32_t>& ranks,
                              const std::map<int32_t, RankPosition>& positions,
                              const HangLimits& limits);

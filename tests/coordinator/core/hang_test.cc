@@ -117,14 +117,6 @@ INSTANTIATE_TEST_SUITE_P(
              absl::StrCat("hangs", kPlace,
                           "its process has shown no sign of life for 21s; rank 0 "
                           "waits for it in call 5 of group tp.0")},
-        // Stopped in a call; two looks of its daemon ago there was a last sign of life.
-        Case{"FrozenInACallForLessThanTheWait",
-             {Still({Receives("tp.0", 5, 1)}),
-              Frozen(Still({Receives("tp.0", 5, 0)}), absl::Seconds(6))},
-             1,
-             absl::StrCat("hangs", kPlace,
-                          "its process has shown no sign of life for 6s; rank 0 "
-                          "waits for it in call 5 of group tp.0")},
         Case{"FrozenTooShort",
              {Still({Receives("tp.0", 5, 1)}),
               Frozen(For(Still({Done("tp.0", 4)}), absl::Seconds(19)), absl::Seconds(19))}},

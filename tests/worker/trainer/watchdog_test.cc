@@ -27,6 +27,14 @@ TEST(WatchdogTest, ShowsLifeAndEndsTheProcessWhenItsDaemonIsSilent) {
   EXPECT_EQ(state.last_update, absl::ZeroDuration());
 }
 
+TEST(WatchdogTest, ShowsLifeAtOnce) {
+  TestFolder folder;
+  FlightRecorder flight = FlightRecorder::Create(folder / "flight").value();
+  DaemonLink link(folder / "no.sock", "0123456789abcdef0123456789abcdef", 1, 0);
+  const Watchdog watchdog(flight, link, absl::InfiniteDuration(), nullptr);
+  EXPECT_GT(ReadFlightRecord(folder / "flight").value().pulse, absl::ZeroDuration());
+}
+
 TEST(WatchdogTest, WithoutALimitItEndsNothing) {
   TestFolder folder;
   FlightRecorder flight = FlightRecorder::Create(folder / "flight").value();

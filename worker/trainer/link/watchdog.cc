@@ -26,9 +26,12 @@ absl::Duration CpuTime() {
 
 Watchdog::Watchdog(FlightRecorder& flight, DaemonLink& link, absl::Duration limit,
                    std::function<void()> end)
-    : flight_(flight), link_(link), limit_(limit), end_(std::move(end)), thread_([this] {
-        Run();
-      }) {}
+    : flight_(flight), link_(link), limit_(limit), end_(std::move(end)) {
+  // At once: a process that is stopped before its first sign of life would pass for one that has
+  // not begun to give any.
+  flight_.Pulse(Clock::Real().Monotonic(), CpuTime());
+  thread_ = std::thread([this] { Run(); });
+}
 
 Watchdog::~Watchdog() {
   {
