@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -25,6 +26,7 @@
 #include "worker/engine/schedule/plan.h"
 #include "worker/trainer/plan/arenas.h"
 #include "worker/trainer/plan/engine_spec.h"
+#include "worker/trainer/plan/writers.h"
 
 namespace stretto::planner {
 namespace {
@@ -92,6 +94,21 @@ absl::StatusOr<v1alpha1::Plan::Rank> RankOf(const EngineSpec& spec, Rank rank,
   return out;
 }
 
+// Whether checkpoints may be asynchronous (JobConfig::saves_between_steps).
+bool CopiesState(const v1alpha1::JobSpec& spec) {
+  const v1alpha1::CheckpointSpec& checkpoint = spec.checkpoint();
+  return !checkpoint.disabled() && checkpoint.interval_steps() > 0 &&
+         checkpoint.interval_steps() < spec.steps() &&
+         (checkpoint.asynchronous() || !checkpoint.has_asynchronous());
+}
+
+// Returns the mean over the ranks of a class, whose first rank and number are set.
+int64_t CopyOf(const trainer::Writers& writers, const v1alpha1::Plan::Rank& planned) {
+  int64_t bytes = 0;
+  for (int i = 0; i < planned.count(); ++i) bytes += writers.BytesOf(Rank::Of(planned.rank() + i));
+  return (bytes + planned.count() - 1) / planned.count();
+}
+
 }  // namespace
 
 absl::StatusOr<v1alpha1::Plan> PlanOf(const v1alpha1::JobSpec& spec) {
@@ -100,6 +117,8 @@ absl::StatusOr<v1alpha1::Plan> PlanOf(const v1alpha1::JobSpec& spec) {
   const v1alpha1::JobSpec normal = spec::Normalize(spec);
   const trainer::Extras extras{.profiled = normal.profile().steps() > 0,
                                .evaluated_batches = normal.eval().batches()};
+  std::optional<trainer::Writers> writers;
+  if (CopiesState(normal)) writers.emplace(engine);
   for (int stage = 0; stage < engine.pp_size; ++stage) {
     v1alpha1::Plan::Rank planned;
     for (Rank rank : KindsOf(engine, stage)) {
@@ -109,6 +128,7 @@ absl::StatusOr<v1alpha1::Plan> PlanOf(const v1alpha1::JobSpec& spec) {
     planned.set_rank(RankAt(engine, {.stage = stage}).value());
     planned.set_count(ReplicasOf(engine, stage) * TpSizeOf(engine, stage));
     planned.set_stage(stage);
+    if (writers.has_value()) planned.set_checkpoint_copy_bytes(CopyOf(*writers, planned));
     *plan.add_ranks() = std::move(planned);
   }
   plan.set_parameters(CountOf(ParametersOf(engine.model, 1, 0)));

@@ -124,6 +124,13 @@ std::vector<Field> TrainingRows() {
       {.path = "checkpoint.disabled",
        .help = "Writes no checkpoint, not even at the end.",
        .value = "false"},
+      {.path = "checkpoint.asynchronous",
+       .help =
+           "Writes checkpoints while training continues, from a copy of weights and moments in the "
+           "memory of the node: a step waits for the copy alone. true refuses to train where "
+           "memory does not suffice for it, false lets training wait for the files. One at the "
+           "end or at a stop is always waited for. Numbers do not depend on it.",
+       .derived = "true where the copies take at most half of the memory that is left, else false"},
 
       {.path = "device",
        .help = "What a rank computes on.",

@@ -292,7 +292,9 @@ void ClusterTest::LoseARank(JobFile job, int rank) {
   job.steps = 100000;
   absl::StrAppend(&job.more, kSlow, "checkpoint: {interval_steps: 4}\n");
   ASSERT_EQ(Stretto(Submit(job, {})).code, 0);
-  AwaitStep(job.name, 5);
+  AwaitJob(job.name, "its first checkpoint", [](const Json& job) {
+    return job["progress"].value("last_checkpoint", "") == "step-00000004";
+  });
   ASSERT_EQ(kill(TrainerPid(job.name, rank), SIGKILL), 0);
   AwaitState(job.name, "FAILED");
 }

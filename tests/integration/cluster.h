@@ -84,8 +84,8 @@ class ClusterTest : public ::testing::Test {
                 const std::function<bool(const Json&)>& done);
   Json AwaitState(const std::string& name, const std::string& state);
   Json AwaitStep(const std::string& name, int step);
-  // Runs the job slowly, kills the trainer of `rank` once step 5 is done, and waits until the job
-  // has failed. What is left is the checkpoint of step 4.
+  // Runs the job slowly, kills the trainer of `rank` once the checkpoint of step 4 is there, which
+  // is then what is left, and waits until the job has failed.
   void LoseARank(JobFile job, int rank);
   // Step reports of `job watch`, or of what `submit --follow -o json` wrote.
   std::vector<Json> Steps(const std::string& name);

@@ -41,7 +41,8 @@ inline constexpr metrics::Definition kMetrics[] = {
     {"stretto_communication_hidden_seconds_total", metrics::Type::kCounter, "seconds",
      "training_job rank", "The part of that time during which the rank also computed."},
     {"stretto_arena_bytes", metrics::Type::kGauge, "bytes", "training_job rank arena",
-     "Planned memory of the rank's step program on its device."},
+     "Planned memory of the rank: of its step program on its device, and of the copy for "
+     "checkpoints on its node."},
     {"stretto_trainer_resident_bytes", metrics::Type::kGauge, "bytes", "training_job rank",
      "Resident memory of the rank's process on this node, including libraries and arenas of a CPU. "
      "Absent after its end."},
@@ -53,7 +54,7 @@ inline constexpr metrics::Definition kMetrics[] = {
     {"stretto_checkpoints_failed_total", metrics::Type::kCounter, "checkpoints",
      "training_job rank", "Number of checkpoints that could not be written. Rank 0."},
     {"stretto_checkpoint_seconds_total", metrics::Type::kCounter, "seconds", "training_job rank",
-     "Time for which training stopped for checkpoints, including failed ones. Rank 0."},
+     "Time for which training waited for checkpoints, including failed ones. Rank 0."},
     {"stretto_checkpoint_bytes_total", metrics::Type::kCounter, "bytes", "training_job rank",
      "Bytes of complete checkpoints in all ranks' files. Rank 0."},
     {"stretto_lost_seconds_total", metrics::Type::kCounter, "seconds", "training_job rank",

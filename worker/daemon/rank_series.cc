@@ -19,6 +19,9 @@ using stretto::v1alpha1::Ledger;
 constexpr double kStepBuckets[] = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
                                    1,     2.5,    5,     10,   30,    60,   120, 300,  600};
 
+// Far more steps than an asynchronous checkpoint takes.
+constexpr size_t kMostUnsaved = 4096;
+
 double SecondsOf(const google::protobuf::Timestamp& time) {
   return static_cast<double>(time.seconds()) + static_cast<double>(time.nanos()) * 1e-9;
 }
@@ -53,11 +56,17 @@ void RankSeries::Add(const stretto::v1alpha1::StepReport& step) {
   }
   communication_ += step.ledger().communication_seconds();
   hidden_ += step.ledger().hidden_seconds();
+  double progress = 0;
   for (const Ledger::Entry& entry : step.ledger().entries()) {
     ledger_[{absl::AsciiStrToLower(Ledger::Part_Name(entry.part())), entry.group(),
              entry.phase()}] += entry.seconds();
-    if (step.step() > saved_step_ && IsProgress(entry.part())) unsaved_ += entry.seconds();
+    if (IsProgress(entry.part())) progress += entry.seconds();
   }
+  if (step.step() <= saved_step_) return;
+  unsaved_.emplace_back(step.step(), progress);
+  if (unsaved_.size() <= kMostUnsaved) return;
+  unsaved_[1].second += unsaved_[0].second;
+  unsaved_.pop_front();
 }
 
 void RankSeries::Add(const stretto::v1alpha1::CheckpointReport& checkpoint) {
@@ -70,12 +79,14 @@ void RankSeries::Add(const stretto::v1alpha1::CheckpointReport& checkpoint) {
   checkpoint_bytes_ += static_cast<double>(checkpoint.bytes());
   checkpoint_ = SecondsOf(checkpoint.time());
   saved_step_ = checkpoint.step();
-  unsaved_ = 0;
+  while (!unsaved_.empty() && unsaved_.front().first <= saved_step_) unsaved_.pop_front();
 }
 
 void RankSeries::Add(const stretto::v1alpha1::RankExit& exit) {
-  if (!Succeeds(ExitReasonOf(exit.reason()))) lost_ += unsaved_;
-  unsaved_ = 0;
+  if (!Succeeds(ExitReasonOf(exit.reason()))) {
+    for (const auto& [step, seconds] : unsaved_) lost_ += seconds;
+  }
+  unsaved_.clear();
 }
 
 void RankSeries::Show(const std::string& job, int32_t rank, metrics::Families* families) const {

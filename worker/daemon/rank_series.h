@@ -3,9 +3,11 @@
 // The sums and latest values of one rank's reports, for the metrics.
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "proto/metrics/families.h"
@@ -19,7 +21,7 @@ class RankSeries {
   RankSeries();
   void Add(const stretto::v1alpha1::RankPrepared& prepared);
   void Add(const stretto::v1alpha1::StepReport& step);
-  // Called before the report of its step.
+  // Called before the report of its step, or later if it was asynchronous.
   void Add(const stretto::v1alpha1::CheckpointReport& checkpoint);
   void Add(const stretto::v1alpha1::RankExit& exit);
 
@@ -45,7 +47,9 @@ class RankSeries {
   double checkpoint_ = 0;  // seconds since 1970; 0: none yet
   double checkpoints_ = 0, checkpoints_failed_ = 0, checkpoint_seconds_ = 0, checkpoint_bytes_ = 0;
   int64_t saved_step_ = 0;  // a complete checkpoint includes this step and all before
-  double unsaved_ = 0;      // seconds of the steps after it
+  // The steps after it, oldest first, with their seconds. Beyond kMostUnsaved, the oldest two are
+  // counted as one.
+  std::deque<std::pair<int64_t, double>> unsaved_;
   double lost_ = 0;
 };
 

@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+
+// The thread of a part touches neither the group nor the reports: those belong to the train loop,
+// where all ranks end a part at the same step. Waiting for a checkpoint is the same work without a
+// copy, or the rest of it, with signs of life between the ranks.
+
 #include "worker/trainer/checkpointing.h"
 
 #include <google/protobuf/util/time_util.h>
@@ -10,6 +15,7 @@
 #include "absl/strings/strip.h"
 #include "proto/base/clock.h"
 #include "proto/base/status_macros.h"
+#include "worker/checkpoint/fence.h"
 #include "worker/engine/layout/layout.h"
 #include "worker/trainer/agreement/work_together.h"
 #include "worker/trainer/flight_watch.h"
@@ -36,84 +42,188 @@ TrainingState StateOf(const TrainContext& context, const TrainState& state) {
           .parent = state.parent};
 }
 
-absl::StatusOr<std::string> CommitAll(const TrainContext& context, const TrainState& state,
-                                      const std::vector<std::string>& texts) {
-  const JobConfig& config = context.config;
+}  // namespace
+
+// Training waits while it lives.
+class Checkpointing::Pause {
+ public:
+  explicit Pause(Checkpointing& of) : of_(of) {
+    of_.since_ = Clock::Real().Monotonic();
+    of_.c_.flight.SetPhase(FlightPhase::kCheckpoint, of_.since_);
+  }
+  ~Pause() { of_.blocked_ += Clock::Real().Monotonic() - of_.since_; }
+
+ private:
+  Checkpointing& of_;
+};
+
+Checkpointing::Checkpointing(const TrainContext& context, int64_t saved_step)
+    : c_(context), saved_step_(saved_step) {}
+
+Checkpointing::~Checkpointing() {
+  if (!under_way()) return;
+  Announce(c_.flight, kFilesOfAModel);
+  since_ = Clock::Real().Monotonic();
+  given_up_.store(true);
+  if (worker_.joinable()) worker_.join();
+  // The group has failed, but rank 0 alone knows whether the checkpoint is there.
+  if (part_ == Part::kCommitting && !verdict_.empty()) Conclude(verdict_);
+}
+
+absl::StatusOr<std::string> Checkpointing::Save(const TrainState& state) {
+  const Pause pause(*this);
+  RETURN_IF_ERROR(Await().status());
+  RETURN_IF_ERROR(Start(state, /*copies=*/false));
+  return Await();
+}
+
+absl::Status Checkpointing::Begin(const TrainState& state) {
+  if (c_.snapshot == nullptr) return Save(state).status();
+  const Pause pause(*this);
+  RETURN_IF_ERROR(Await().status());
+  return Start(state, /*copies=*/true);
+}
+
+absl::StatusOr<std::string> Checkpointing::Finish() {
+  if (!under_way()) return std::string();
+  const Pause pause(*this);
+  return Await();
+}
+
+absl::Status Checkpointing::Continue() {
+  const Pause pause(*this);
+  return EndPart().status();
+}
+
+absl::Status Checkpointing::Start(const TrainState& state, bool copies) {
+  blocked_ = absl::ZeroDuration();
+  since_ = Clock::Real().Monotonic();
+  RETURN_IF_ERROR(CheckReplicas(c_.config.engine, c_.engine, c_.control));
+  if (tensors_.empty()) tensors_ = c_.engine.OwnedStateTensors();
+  absl::StatusOr<std::vector<ShardTensor>> tensors = tensors_;
+  if (copies) {
+    RETURN_IF_ERROR(WorkTogether(c_.control, [&] {
+      const AnnouncedWork work(c_.flight, kFilesOfAModel);
+      tensors = c_.snapshot->Copy(tensors_);
+      return absl::OkStatus();
+    }));
+  }
+  state_ = StateOf(c_, state);
+  texts_.clear();
+  verdict_.clear();
+  part_ = Part::kWriting;
+  if (tensors.ok()) {
+    Work([this, tensors = *std::move(tensors)] { Write(tensors); });
+  } else {
+    shard_ = tensors.status();
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> Checkpointing::Await() {
+  std::string failed;
+  while (under_way()) {
+    RETURN_IF_ERROR(WorkTogether(c_.control, [this] {
+      const AnnouncedWork work(c_.flight, kFilesOfAModel);
+      if (worker_.joinable()) worker_.join();
+      return absl::OkStatus();
+    }));
+    ASSIGN_OR_RETURN(failed, EndPart());
+  }
+  return failed;
+}
+
+absl::StatusOr<std::string> Checkpointing::EndPart() {
+  if (worker_.joinable()) worker_.join();
+  if (part_ == Part::kWriting) {
+    part_ = Part::kCommitting;
+    const absl::StatusOr<std::string> mine =
+        shard_.ok() ? absl::StatusOr<std::string>(ShardInfoText(*shard_)) : shard_.status();
+    ASSIGN_OR_RETURN(texts_, ExchangeText(c_.control, PackText(mine)));
+    // Only rank 0 commits; its verdict is that of all ranks.
+    if (c_.config.rank == 0) Work([this] { verdict_ = PackText(Commit()); });
+    return std::string();
+  }
+  ASSIGN_OR_RETURN(const std::vector<std::string> verdicts, ExchangeText(c_.control, verdict_));
+  return Conclude(verdicts[0]);
+}
+
+void Checkpointing::Work(std::function<void()> work) {
+  done_.store(false);
+  worker_ = std::jthread([this, work = std::move(work)] {
+    work();
+    done_.store(true, std::memory_order_release);
+  });
+}
+
+void Checkpointing::Write(const std::vector<ShardTensor>& tensors) {
+  std::vector<ShardTensor> watched = tensors;
+  for (ShardTensor& tensor : watched) {
+    tensor.data = TensorData([this, data = tensor.data]() -> absl::StatusOr<const void*> {
+      if (given_up_.load()) return absl::CancelledError("training has failed");
+      return data.fetch();
+    });
+  }
+  shard_ = c_.files.write(c_.config.checkpoint_folder, state_.step, AttemptOf(c_.config),
+                          c_.config.rank, watched);
+}
+
+absl::StatusOr<std::string> Checkpointing::Commit() const {
+  const JobConfig& config = c_.config;
   std::vector<ShardInfo> shards;
-  for (size_t rank = 0; rank < texts.size(); ++rank) {
-    absl::string_view text = texts[rank];
+  for (size_t rank = 0; rank < texts_.size(); ++rank) {
+    absl::string_view text = texts_[rank];
     // A checkpoint needs the shards of all ranks, so one failure abandons it.
     if (!absl::ConsumePrefix(&text, "+")) {
-      Abandon(config.checkpoint_folder, state.step, AttemptOf(config));
+      Abandon(config.checkpoint_folder, state_.step, AttemptOf(config));
       return absl::UnavailableError(absl::StrCat("rank ", rank, ": ", text.substr(1)));
     }
     ASSIGN_OR_RETURN(ShardInfo shard, ParseShardInfo(text));
     shards.push_back(std::move(shard));
   }
-  return Commit(config.checkpoint_folder, StateOf(context, state), shards, config.checkpoint_keep,
-                context.attachments);
+  return c_.files.commit(config.checkpoint_folder, state_, shards, config.checkpoint_keep,
+                         c_.attachments);
 }
 
-// Returns the bytes of all ranks' files. Rank 0 parsed each of the texts when it committed them.
-int64_t BytesOf(const std::vector<std::string>& texts) {
+std::string Checkpointing::Conclude(const std::string& verdict) {
+  part_ = Part::kNone;
+  absl::string_view text = verdict;
+  const bool ok = absl::ConsumePrefix(&text, "+");
+  if (!ok) text.remove_prefix(1);
+  const absl::Duration now = Clock::Real().Monotonic();
+  v1alpha1::RankReport report;
+  v1alpha1::CheckpointReport* checkpoint = report.mutable_checkpoint();
+  checkpoint->set_step(state_.step);
+  checkpoint->set_name(CheckpointName(state_.step));
+  checkpoint->set_ok(ok);
+  *checkpoint->mutable_time() = google::protobuf::util::TimeUtil::NanosecondsToTimestamp(
+      absl::ToUnixNanos(Clock::Real().Now()));
+  checkpoint->set_seconds(absl::ToDoubleSeconds(blocked_ + now - since_));
+  if (ok) {
+    checkpoint->set_bytes(Bytes());
+    saved_step_ = state_.step;
+    spdlog::info("checkpoint written step={} blocked={:.3f} folder={}", state_.step,
+                 checkpoint->seconds(), std::string(text));
+  } else {
+    checkpoint->set_message(std::string(text));
+    spdlog::error("checkpoint failed step={}: {}", state_.step, std::string(text));
+  }
+  if (c_.config.rank == 0) {
+    c_.reporter.Send(std::move(report));
+    fenced_ = !ok && absl::IsAborted(CheckFence(c_.config.checkpoint_folder, AttemptOf(c_.config)));
+  }
+  return ok ? std::string() : std::string(text);
+}
+
+// Rank 0 parsed each of the texts when it committed them.
+int64_t Checkpointing::Bytes() const {
   int64_t bytes = 0;
-  for (absl::string_view text : texts) {
+  for (absl::string_view text : texts_) {
     absl::ConsumePrefix(&text, "+");
     const absl::StatusOr<ShardInfo> shard = ParseShardInfo(text);
     if (shard.ok()) bytes += shard->file.size;
   }
   return bytes;
-}
-
-}  // namespace
-
-absl::StatusOr<std::string> SaveCheckpoint(const TrainContext& context, const TrainState& state) {
-  const JobConfig& config = context.config;
-  const absl::Duration begin = Clock::Real().Monotonic();
-  RETURN_IF_ERROR(CheckReplicas(config.engine, context.engine, context.control));
-  absl::StatusOr<ShardInfo> shard = absl::UnknownError("not written");
-  RETURN_IF_ERROR(WorkTogether(context.control, [&] {
-    const AnnouncedWork work(context.flight, kFilesOfAModel);
-    shard = WriteShard(config.checkpoint_folder, state.step, AttemptOf(config), config.rank,
-                       context.engine.OwnedStateTensors());
-    return absl::OkStatus();
-  }));
-  const absl::StatusOr<std::string> mine =
-      shard.ok() ? absl::StatusOr<std::string>(ShardInfoText(*shard)) : shard.status();
-  ASSIGN_OR_RETURN(const std::vector<std::string> texts,
-                   ExchangeText(context.control, PackText(mine)));
-  std::string verdict;
-  // Only rank 0 commits; its verdict is that of all ranks.
-  RETURN_IF_ERROR(WorkTogether(context.control, [&] {
-    const AnnouncedWork work(context.flight, kFilesOfAModel);
-    if (config.rank == 0) verdict = PackText(CommitAll(context, state, texts));
-    return absl::OkStatus();
-  }));
-  ASSIGN_OR_RETURN(const std::vector<std::string> verdicts, ExchangeText(context.control, verdict));
-
-  absl::string_view text = verdicts[0];
-  const bool ok = absl::ConsumePrefix(&text, "+");
-  if (!ok) text.remove_prefix(1);
-  v1alpha1::RankReport report;
-  v1alpha1::CheckpointReport* checkpoint = report.mutable_checkpoint();
-  checkpoint->set_step(state.step);
-  checkpoint->set_name(CheckpointName(state.step));
-  checkpoint->set_ok(ok);
-  *checkpoint->mutable_time() = google::protobuf::util::TimeUtil::NanosecondsToTimestamp(
-      absl::ToUnixNanos(Clock::Real().Now()));
-  checkpoint->set_seconds(absl::ToDoubleSeconds(Clock::Real().Monotonic() - begin));
-  if (ok) {
-    checkpoint->set_bytes(BytesOf(texts));
-  } else {
-    checkpoint->set_message(std::string(text));
-  }
-  if (config.rank == 0) context.reporter.Send(std::move(report));
-  if (ok) {
-    spdlog::info("checkpoint written step={} folder={}", state.step, std::string(text));
-    return std::string();
-  }
-  spdlog::error("checkpoint failed step={}: {}", state.step, std::string(text));
-  return std::string(text);
 }
 
 }  // namespace stretto::trainer

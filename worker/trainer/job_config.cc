@@ -153,6 +153,8 @@ absl::StatusOr<JobConfig> ConfigFrom(const v1alpha1::AttachResponse& task, Rank 
   config.checkpoint_interval = spec.checkpoint().interval_steps();
   config.checkpoint_keep = spec.checkpoint().keep();
   config.checkpoint_disabled = spec.checkpoint().disabled();
+  if (spec.checkpoint().has_asynchronous())
+    config.checkpoint_asynchronous = spec.checkpoint().asynchronous();
   config.run_folder = task.run_folder();
   config.interface_address = task.interface_address();
   config.tuning_folder = absl::StrCat(task.tuning_folder(), "/rank-", rank.value());

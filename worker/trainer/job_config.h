@@ -69,6 +69,8 @@ struct JobConfig {
   int64_t checkpoint_interval = 0;
   int checkpoint_keep = 0;
   bool checkpoint_disabled = false;
+  // Whether checkpoints are written while training continues; nothing: where memory suffices.
+  std::optional<bool> checkpoint_asynchronous = {};
   std::string run_folder;
   std::string interface_address;
   // The folder of measured choices of a GPU's algorithms. Each rank number has its own on a node:
@@ -79,6 +81,10 @@ struct JobConfig {
   std::string math_hash;  // spec::MathHashOf(spec)
 
   bool evaluates() const { return evaluation.interval_steps > 0; }
+  // Whether training continues after some checkpoint, so that it could be asynchronous.
+  bool saves_between_steps() const {
+    return !checkpoint_disabled && checkpoint_interval > 0 && checkpoint_interval < steps;
+  }
 };
 
 inline Attempt AttemptOf(const JobConfig& config) { return {Epoch(config.epoch), config.job_uid}; }

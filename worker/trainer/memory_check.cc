@@ -24,6 +24,7 @@
 #include "worker/engine/layout/transfers.h"
 #include "worker/engine/schedule/pipeline/order.h"
 #include "worker/trainer/plan/arenas.h"
+#include "worker/trainer/plan/writers.h"
 
 namespace stretto::trainer {
 namespace {
@@ -57,20 +58,43 @@ std::optional<EngineSpec> WithFewestInFlight(EngineSpec spec) {
 
 int64_t BytesOfRanks(const std::vector<RankArenas>& ranks) {
   int64_t total = 0;
-  for (const RankArenas& rank : ranks) total += TotalBytes(rank.arenas);
+  for (const RankArenas& rank : ranks) total += TotalBytes(rank.arenas) + rank.copy;
   return total;
+}
+
+int64_t BytesOfCopies(const std::vector<RankArenas>& ranks) {
+  int64_t total = 0;
+  for (const RankArenas& rank : ranks) total += rank.copy;
+  return total;
+}
+
+// The ranks of this node, as far as they are known.
+std::vector<Rank> RanksOnNode(const JobConfig& config) {
+  return config.ranks_on_node.empty() ? std::vector<Rank>{config.rank} : config.ranks_on_node;
+}
+
+int64_t CopiesOnNode(const JobConfig& config) {
+  const Writers writers(config.engine);
+  int64_t bytes = 0;
+  for (Rank rank : RanksOnNode(config)) bytes += writers.BytesOf(rank);
+  return bytes;
+}
+
+bool AsksForCopies(const JobConfig& config) {
+  return config.saves_between_steps() && config.checkpoint_asynchronous.value_or(false);
 }
 
 }  // namespace
 
 absl::StatusOr<std::vector<RankArenas>> ArenasOf(const JobConfig& config) {
   const std::vector<Rank> own = {config.rank};
-  const bool alone = config.on_gpu || config.ranks_on_node.empty();
+  std::optional<Writers> writers;
+  if (AsksForCopies(config) && !config.on_gpu) writers.emplace(config.engine);
   // Ranks of a stage have arenas of equal sizes, unless they send and receive differently. With
   // ZeRO, those of replicas differ by the rounding of the pieces that they update.
   std::map<std::tuple<int, int, std::string>, ArenaBytes> known;  // by stage, replica and transfers
   std::vector<RankArenas> ranks;
-  for (Rank rank : alone ? own : config.ranks_on_node) {
+  for (Rank rank : config.on_gpu ? own : RanksOnNode(config)) {
     const Place place = PlaceOf(config.engine, rank);
     const auto [arenas, fresh] =
         known.try_emplace({place.stage, config.engine.zero > 0 ? place.replica : 0,
@@ -82,7 +106,10 @@ absl::StatusOr<std::vector<RankArenas>> ArenasOf(const JobConfig& config) {
                         {.profiled = config.profile_steps > 0,
                          .evaluated_batches = config.evaluates() ? config.evaluation.batches : 0}));
     }
-    ranks.push_back({rank, arenas->second, config.engine.pp_size > 1 ? place.stage : -1});
+    ranks.push_back({.rank = rank,
+                     .arenas = arenas->second,
+                     .stage = config.engine.pp_size > 1 ? place.stage : -1,
+                     .copy = writers.has_value() ? writers->BytesOf(rank) : 0});
   }
   return ranks;
 }
@@ -99,27 +126,62 @@ absl::Status CheckMemory(const std::vector<RankArenas>& ranks, bool on_gpu, int6
     return TotalBytes(rank.arenas) == most && rank.stage == largest->stage;
   });
   const std::string of_stage = largest->stage < 0 ? "" : absl::StrCat(" of stage ", largest->stage);
+  const int64_t copies = BytesOfCopies(ranks);
   return absl::ResourceExhaustedError(absl::StrCat(
       "memory of this ", on_gpu ? "rank's GPU" : "node", ": found ", FormatBytes(available),
       " available, expected at least ", FormatBytes(total), " for ", ranks.size(),
       ranks.size() == 1 ? " rank of the job: " : " ranks of the job: ",
       alike ? "" : absl::StrCat("rank ", largest->rank.value(), of_stage, " has "),
       FormatBytes(most), alike ? absl::StrCat(" each", of_stage, " (") : " (",
-      Largest(largest->arenas), ")"));
+      Largest(largest->arenas), ")",
+      copies == 0 ? ""
+                  : absl::StrCat(" and ", FormatBytes(copies),
+                                 " for copies (checkpoint.asynchronous: true)")));
 }
 
 absl::Status CheckMemory(const JobConfig& config, int64_t available) {
   ASSIGN_OR_RETURN(const std::vector<RankArenas> ranks, ArenasOf(config));
   const absl::Status refused = CheckMemory(ranks, config.on_gpu, available);
-  if (refused.ok() || config.engine.pp_size == 1) return refused;
-  const std::optional<EngineSpec> fewer = WithFewestInFlight(config.engine);
-  if (!fewer.has_value()) return refused;
-  JobConfig other = config;
-  other.engine = *fewer;
-  ASSIGN_OR_RETURN(const std::vector<RankArenas> others, ArenasOf(other));
-  return absl::ResourceExhaustedError(
-      absl::StrCat(refused.message(), "; with schedule.pipeline.order ", kDefaultPipeline,
-                   " at least ", FormatBytes(BytesOfRanks(others))));
+  if (refused.ok()) return refused;
+  std::string less;
+  if (const int64_t copies = BytesOfCopies(ranks); copies > 0) {
+    absl::StrAppend(&less, "; with checkpoint.asynchronous: false at least ",
+                    FormatBytes(BytesOfRanks(ranks) - copies));
+  }
+  if (config.engine.pp_size > 1) {
+    if (const std::optional<EngineSpec> fewer = WithFewestInFlight(config.engine)) {
+      JobConfig other = config;
+      other.engine = *fewer;
+      ASSIGN_OR_RETURN(const std::vector<RankArenas> others, ArenasOf(other));
+      absl::StrAppend(&less, "; with schedule.pipeline.order ", kDefaultPipeline, " at least ",
+                      FormatBytes(BytesOfRanks(others)));
+    }
+  }
+  return absl::ResourceExhaustedError(absl::StrCat(refused.message(), less));
+}
+
+int64_t CopyBytes(const JobConfig& config) { return Writers(config.engine).BytesOf(config.rank); }
+
+absl::Status CheckCopies(const JobConfig& config, int64_t available) {
+  if (!AsksForCopies(config)) return absl::OkStatus();
+  const int64_t copies = CopiesOnNode(config);
+  if (copies <= available) return absl::OkStatus();
+  const size_t ranks = RanksOnNode(config).size();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "memory of this node: found ", FormatBytes(available), " available, expected at least ",
+      FormatBytes(copies), " for the copies of ", ranks, ranks == 1 ? " rank" : " ranks",
+      " of the job (checkpoint.asynchronous: true)"));
+}
+
+absl::StatusOr<bool> MakesCopies(const JobConfig& config, int64_t available) {
+  if (!config.saves_between_steps()) return false;
+  if (config.checkpoint_asynchronous.has_value()) return *config.checkpoint_asynchronous;
+  int64_t left = available;
+  if (!config.on_gpu) {
+    ASSIGN_OR_RETURN(const std::vector<RankArenas> ranks, ArenasOf(config));
+    left -= BytesOfRanks(ranks);
+  }
+  return CopiesOnNode(config) <= left / 2;
 }
 
 }  // namespace stretto::trainer

@@ -19,6 +19,7 @@
 #include "worker/engine/model/buckets.h"
 #include "worker/trainer/draw_weights.h"
 #include "worker/trainer/plan/arenas.h"
+#include "worker/trainer/plan/writers.h"
 
 namespace stretto::trainer {
 std::string NameOfState(const Parameter& parameter, Slot slot) {
@@ -202,23 +203,10 @@ std::vector<ShardTensor> RankEngine::StateTensors() {
 }
 
 std::vector<ShardTensor> RankEngine::OwnedStateTensors() {
-  const AllHolders holders = HoldersOf(spec_);
-  // Of the ranks that hold the same elements, the one with least to write so far writes them. All
-  // ranks decide alike.
-  std::vector<bool> writes(holders.size());
-  std::vector<int64_t> elements(spec_.world_size());
-  for (size_t index = 0; index < holders.size(); ++index) {
-    for (const Holders& part : holders[index]) {
-      const Rank writer = *std::min_element(
-          part.ranks.begin(), part.ranks.end(),
-          [&](Rank a, Rank b) { return elements[a.value()] < elements[b.value()]; });
-      elements[writer.value()] += part.range.count();
-      if (writer == rank_) writes[index] = true;
-    }
-  }
+  const Writers writers(spec_);
   std::vector<ShardTensor> owned;
   for (size_t i = 0; i < parameters_.size(); ++i) {
-    if (writes[parameters_[i].index]) AppendState(i, &owned);
+    if (writers.Writes(rank_, parameters_[i].index)) AppendState(i, &owned);
   }
   return owned;
 }

@@ -7,7 +7,6 @@
 
 #include "worker/trainer/rank_process.h"
 
-#include <google/protobuf/util/time_util.h>
 #include <spdlog/spdlog.h>
 
 #include <cstdlib>
@@ -21,11 +20,13 @@
 #include "proto/base/status_macros.h"
 #include "worker/comm/republishing_store.h"
 #include "worker/data/training_data.h"
+#include "worker/engine/exec/backend_cpu/cpu_backend.h"
 #include "worker/engine/program/issue_order.h"
 #include "worker/engine/program/text.h"
 #include "worker/trainer/agreement/same_folder.h"
 #include "worker/trainer/agreement/same_kernels.h"
 #include "worker/trainer/agreement/same_step.h"
+#include "worker/trainer/agreement/snapshots.h"
 #include "worker/trainer/agreement/work_together.h"
 #include "worker/trainer/attachments.h"
 #include "worker/trainer/exit_reason.h"
@@ -88,6 +89,7 @@ class RankProcess {
                   .lease = FromProto(task_.lease()),
                   .tokenizer_hash = data_->tokenizer_hash(),
                   .attachments = attachments_,
+                  .snapshot = snapshot_.has_value() ? &*snapshot_ : nullptr,
                   .terminate = signals_.terminate()},
                  state);
   }
@@ -120,7 +122,17 @@ class RankProcess {
                                       absl::StrCat(config_.job_uid, " ", config_.epoch),
                                       device_->control()));
     }
-    return BuildAndLoad(weights.get(), state);
+    RETURN_IF_ERROR(BuildAndLoad(weights.get(), state));
+    return config_.saves_between_steps() ? MakeRoomForCopy() : absl::OkStatus();
+  }
+
+  // Makes room for the copies of asynchronous checkpoints. Called by all ranks.
+  absl::Status MakeRoomForCopy() {
+    ASSIGN_OR_RETURN(const bool copies, MakesCopies(config_, node_available_));
+    ASSIGN_OR_RETURN(snapshot_,
+                     MakeSnapshot(copies, config_.checkpoint_asynchronous.value_or(false),
+                                  CopyBytes(config_), device_->control()));
+    return absl::OkStatus();
   }
 
   // Chooses the saved state, builds the engine for it and loads it, and all of that again for the
@@ -205,22 +217,10 @@ class RankProcess {
 
   void ReportPrepared(const TrainState& state) {
     v1alpha1::RankReport report;
-    v1alpha1::RankPrepared* prepared = report.mutable_prepared();
-    *prepared->mutable_time() = google::protobuf::util::TimeUtil::NanosecondsToTimestamp(
-        absl::ToUnixNanos(Clock::Real().Now()));
-    if (config_.auto_merge_wgrads) {
-      prepared->set_merged_wgrads(config_.engine.schedule.merge_wgrads);
-    }
-    if (config_.auto_warm_up) {
-      for (int stage : config_.engine.schedule.warm_up) prepared->add_warm_ups(stage);
-    }
-    for (size_t arena = 0; arena < engine_->arenas().size(); ++arena) {
-      v1alpha1::Arena* added = prepared->add_arenas();
-      added->set_arena(NameOf(static_cast<ArenaClass>(arena)));
-      added->set_bytes(engine_->arenas()[arena] + evaluation_arenas_[arena]);
-    }
-    prepared->set_resumed_inexactly(!state.exact);
-    prepared->set_peak_flops(device_->peak_flops().value_or(0));
+    *report.mutable_prepared() = PreparedMessage(config_, engine_->arenas(), evaluation_arenas_,
+                                                 snapshot_.has_value() ? snapshot_->bytes() : 0);
+    report.mutable_prepared()->set_resumed_inexactly(!state.exact);
+    report.mutable_prepared()->set_peak_flops(device_->peak_flops().value_or(0));
     reporter_.Send(std::move(report));
   }
 
@@ -238,6 +238,8 @@ class RankProcess {
   // allocated memory that another counts as available.
   absl::Status CheckFreeMemory() {
     ASSIGN_OR_RETURN(available_, device_->backend().FreeMemory());
+    ASSIGN_OR_RETURN(node_available_, FreeMemoryOfNode());
+    if (config_.on_gpu) RETURN_IF_ERROR(CheckCopies(config_, node_available_));
     if (config_.auto_merge_wgrads) {
       ASSIGN_OR_RETURN(most_merged_wgrads_, MostMergedWgrads(config_, available_));
       return absl::OkStatus();
@@ -320,6 +322,7 @@ class RankProcess {
   HeldOutData held_out_;  // of a job that evaluates
   std::vector<Attachment> attachments_;
   int64_t available_ = 0;       // bytes of memory before any rank has allocated some
+  int64_t node_available_ = 0;  // the same of the node, also for ranks on GPUs
   int most_merged_wgrads_ = 0;  // the largest number that fits this rank's memory
   std::unique_ptr<RankDevice> device_;
   std::vector<FlightPhase> phases_;
@@ -327,6 +330,7 @@ class RankProcess {
   std::unique_ptr<Evaluation> evaluation_;  // null: the job has none
   ArenaBytes evaluation_arenas_ = {};       // its own, in addition to those of the step
   std::unique_ptr<TraceRecorder> trace_;
+  std::optional<Snapshot> snapshot_;  // nothing: training waits for checkpoints
 };
 
 absl::StatusOr<v1alpha1::RankExit> AttachAndRun(const RankProcessOptions& options,

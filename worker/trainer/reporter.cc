@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/trainer/reporter.h"
 
+#include <google/protobuf/util/time_util.h>
 #include <spdlog/spdlog.h>
 
 #include <utility>
 
+#include "proto/base/clock.h"
 #include "proto/base/status_macros.h"
 
 namespace stretto::trainer {
@@ -24,6 +26,27 @@ v1alpha1::Ledger ToMessage(const StepLedger& ledger, double wall_seconds) {
   message.set_hidden_seconds(ledger.hidden_seconds);
   message.set_steps(1);
   return message;
+}
+
+v1alpha1::RankPrepared PreparedMessage(const JobConfig& config, const ArenaBytes& step,
+                                       const ArenaBytes& evaluation, int64_t copy_bytes) {
+  v1alpha1::RankPrepared prepared;
+  *prepared.mutable_time() = google::protobuf::util::TimeUtil::NanosecondsToTimestamp(
+      absl::ToUnixNanos(Clock::Real().Now()));
+  const ScheduleSpec& schedule = config.engine.schedule;
+  if (config.auto_merge_wgrads) prepared.set_merged_wgrads(schedule.merge_wgrads);
+  if (config.auto_warm_up) {
+    for (int stage : schedule.warm_up) prepared.add_warm_ups(stage);
+  }
+  const auto add = [&](const char* name, int64_t bytes) {
+    v1alpha1::Arena* arena = prepared.add_arenas();
+    arena->set_arena(name);
+    arena->set_bytes(bytes);
+  };
+  for (size_t arena = 0; arena < step.size(); ++arena)
+    add(NameOf(static_cast<ArenaClass>(arena)), step[arena] + evaluation[arena]);
+  if (copy_bytes > 0) add("checkpoint_copy", copy_bytes);
+  return prepared;
 }
 
 Reporter::Reporter(ReportLog log, DaemonLink& link, const JobConfig& config)

@@ -9,6 +9,7 @@
 #include "proto/base/mutex.h"
 #include "stretto/v1alpha1/worker.pb.h"
 #include "worker/engine/exec/ledger.h"
+#include "worker/engine/program/verify.h"
 #include "worker/report/report_log.h"
 #include "worker/trainer/job_config.h"
 #include "worker/trainer/link/daemon_link.h"
@@ -16,6 +17,11 @@
 namespace stretto::trainer {
 
 v1alpha1::Ledger ToMessage(const StepLedger& ledger, double wall_seconds);
+
+// The choices of a rank that has prepared, and its memory: that of steps, what evaluations have of
+// their own, and the copy for asynchronous checkpoints.
+v1alpha1::RankPrepared PreparedMessage(const JobConfig& config, const ArenaBytes& step,
+                                       const ArenaBytes& evaluation, int64_t copy_bytes);
 
 // Thread-safe.
 class Reporter {

@@ -19,7 +19,6 @@
 #include "absl/strings/str_format.h"
 #include "proto/base/clock.h"
 #include "proto/base/status_macros.h"
-#include "worker/checkpoint/fence.h"
 #include "worker/engine/cost/mfu.h"
 #include "worker/trainer/agreement/sum_in_turn.h"
 #include "worker/trainer/checkpointing.h"
@@ -44,7 +43,7 @@ double RawSeconds() {
 class Loop {
  public:
   Loop(const TrainContext& context, TrainState state)
-      : c_(context), state_(std::move(state)), last_checkpoint_(state_.step) {}
+      : c_(context), state_(std::move(state)), checkpoints_(context, state_.step) {}
 
   TrainResult Run() {
     // All three clocks are read at one instant, and again at the end of each step.
@@ -100,7 +99,7 @@ class Loop {
     const StopRequest request = Request();
     const absl::StatusOr<ControlWord> all = AgreeOn(request);
     if (!all.ok()) return Ended(ReasonOfCheckpoint(all.status()), all.status());
-    if (!all->stop) return std::nullopt;
+    if (!all->stop) return ContinueCheckpoint(all->saving);
     if (all->fenced) {  // no rank may save, whatever the others were asked for
       return Ended(ExitReason::kStaleEpoch,
                    absl::AbortedError("a newer attempt of this job has begun"));
@@ -108,15 +107,17 @@ class Loop {
     spdlog::info("stopping after step {}: {}", state_.step,
                  request.stop ? request.reason : "asked to");
     std::string unsaved;
-    if (all->checkpoint && !c_.config.checkpoint_disabled && state_.step > last_checkpoint_) {
-      const absl::StatusOr<std::string> failed = Save();
-      if (!failed.ok()) return Ended(ReasonOfCheckpoint(failed.status()), failed.status());
-      if (!failed->empty()) {
+    absl::StatusOr<std::string> failed = checkpoints_.Finish();
+    if (failed.ok() && all->checkpoint && !c_.config.checkpoint_disabled &&
+        state_.step > checkpoints_.saved_step()) {
+      failed = checkpoints_.Save(state_);
+      if (failed.ok() && !failed->empty()) {
         unsaved = absl::StrCat("stopped after step ", state_.step,
-                               ", but the checkpoint of the steps after ", last_checkpoint_,
-                               " could not be written: ", *failed);
+                               ", but the checkpoint of the steps after ",
+                               checkpoints_.saved_step(), " could not be written: ", *failed);
       }
     }
+    if (!failed.ok()) return Ended(ReasonOfCheckpoint(failed.status()), failed.status());
     if (request.daemon_lost) {
       return Ended(ExitReason::kDaemonLost,
                    absl::UnavailableError(absl::StrCat(
@@ -138,19 +139,19 @@ class Loop {
     return Ended(ExitReason::kCompleted, absl::OkStatus());
   }
 
-  // Returns as SaveCheckpoint.
-  absl::StatusOr<std::string> Save() {
-    c_.flight.SetPhase(FlightPhase::kCheckpoint, Clock::Real().Monotonic());
-    ASSIGN_OR_RETURN(std::string failed, SaveCheckpoint(c_, state_));
-    if (failed.empty()) last_checkpoint_ = state_.step;
-    fenced_ = !failed.empty() && c_.config.rank == 0 &&
-              absl::IsAborted(CheckFence(c_.config.checkpoint_folder, AttemptOf(c_.config)));
-    return failed;
+  // Returns the result if that fails training.
+  std::optional<TrainResult> ContinueCheckpoint(bool saving) {
+    if (!checkpoints_.under_way() || saving) return std::nullopt;
+    const int64_t begin = NowNanoseconds();
+    const absl::Status status = checkpoints_.Continue();
+    waits_.checkpoint.push_back({begin, NowNanoseconds()});
+    if (status.ok()) return std::nullopt;
+    return Ended(ReasonOfCheckpoint(status), status);
   }
 
   // What is asked of this rank. A fenced attempt can save nothing more, so it stops.
   StopRequest Request() const {
-    if (fenced_) return {.stop = true, .reason = NameOf(ExitReason::kStaleEpoch)};
+    if (checkpoints_.fenced()) return {.stop = true, .reason = NameOf(ExitReason::kStaleEpoch)};
     return c_.link.stop_request(c_.lease);
   }
 
@@ -158,13 +159,13 @@ class Loop {
   // somebody removes, such as a full disk. Sets unsaved_, and stopped_ if a request to stop ended
   // the tries.
   absl::Status SaveLast() {
-    ASSIGN_OR_RETURN(unsaved_, Save());
+    ASSIGN_OR_RETURN(unsaved_, checkpoints_.Save(state_));
     for (const absl::Duration pause : kPauses) {
       if (unsaved_.empty()) break;
       ASSIGN_OR_RETURN(const bool stops, StopsWithin(pause));
       // The request may have been withdrawn meanwhile, and then the tries continue.
       if (stops && (stopped_ = Stopped()).has_value()) break;
-      ASSIGN_OR_RETURN(unsaved_, Save());
+      ASSIGN_OR_RETURN(unsaved_, checkpoints_.Save(state_));
     }
     return absl::OkStatus();
   }
@@ -193,7 +194,8 @@ class Loop {
     const bool terminate = c_.terminate.load();
     return Agree(c_.control, {.stop = request.stop || terminate,
                               .checkpoint = request.checkpoint || terminate,
-                              .fenced = fenced_});
+                              .fenced = checkpoints_.fenced(),
+                              .saving = checkpoints_.busy()});
   }
 
   absl::Status FillBatch() {
@@ -305,15 +307,17 @@ class Loop {
         state.without_better, state.without_better == 1 ? "" : "s", state.best_loss);
   }
 
+  // The step that fails the job saves nothing: its updates may not have waited for the norm.
   absl::Status MaybeCheckpoint() {
-    waits_.checkpoint.clear();
-    const bool due = IsDue(c_.config.checkpoint_interval) || EarlyStopped();
-    // The step that fails the job saves nothing: its updates may not have waited for the norm.
-    if (c_.config.checkpoint_disabled || !due || TooManyNotFinite()) return absl::OkStatus();
-    const int64_t begin = NowNanoseconds();
+    const bool due =
+        !c_.config.checkpoint_disabled && (IsDue(c_.config.checkpoint_interval) || EarlyStopped());
     const bool last = state_.step == c_.config.steps || EarlyStopped();
-    RETURN_IF_ERROR(last ? SaveLast() : Save().status());
-    waits_.checkpoint = {{begin, NowNanoseconds()}};
+    if (TooManyNotFinite() ? !checkpoints_.under_way() : !due) return absl::OkStatus();
+    const int64_t begin = NowNanoseconds();
+    RETURN_IF_ERROR(TooManyNotFinite() ? checkpoints_.Finish().status()
+                    : last             ? SaveLast()
+                                       : checkpoints_.Begin(state_));
+    waits_.checkpoint.push_back({begin, NowNanoseconds()});
     return absl::OkStatus();
   }
 
@@ -350,21 +354,21 @@ class Loop {
     step_begin_ = now;
     raw_begin_ = raw;
     wall_begin_ = wall;
+    waits_.checkpoint.clear();
     c_.reporter.Send(std::move(report));
   }
 
   const TrainContext& c_;
   TrainState state_;
+  Checkpointing checkpoints_;
   HostWaits waits_;
   int64_t step_begin_ = 0;  // the end of the previous step
   double raw_begin_ = 0;
   absl::Time wall_begin_;                          // the same instant
   double loss_ = 0;                                // of the last step
-  int64_t last_checkpoint_;                        // the step that a stop need not save again
   std::optional<v1alpha1::Evaluation> evaluated_;  // the evaluation after the last step
   std::string unsaved_;                 // why the end of training could not be saved; else empty
   std::optional<TrainResult> stopped_;  // by a request that ended the tries to save that
-  bool fenced_ = false;                 // rank 0: a newer attempt of the job has begun
   bool started_ = false;                // the first step of this run is done
   bool not_finite_ = false;             // the gradient norm of the last step
   int not_finite_in_a_row_ = 0;

@@ -11,6 +11,7 @@
 #include "absl/time/clock.h"
 #include "proto/base/exit_reason.h"
 #include "worker/checkpoint/checkpoint.h"
+#include "worker/checkpoint/snapshot.h"
 #include "worker/data/sampler.h"
 #include "worker/report/flight_record.h"
 #include "worker/trainer/agreement/control.h"
@@ -33,6 +34,12 @@ struct TrainState {
   std::optional<ParentState> parent = {};  // the checkpoint that it resumed from
 };
 
+// The functions of worker/checkpoint/checkpoint.h that write; tests replace them.
+struct CheckpointFiles {
+  std::function<decltype(WriteShard)> write = WriteShard;
+  std::function<decltype(Commit)> commit = Commit;
+};
+
 // The objects that the loop uses; all are borrowed.
 struct TrainContext {
   const JobConfig& config;
@@ -47,6 +54,10 @@ struct TrainContext {
   absl::Duration lease;  // of the daemon
   std::string tokenizer_hash;
   std::vector<Attachment> attachments = {};  // of its checkpoints; rank 0
+  // Room for the state, from which checkpoints are written while training continues. Null on all
+  // ranks: it waits.
+  Snapshot* snapshot = nullptr;
+  CheckpointFiles files = {};
   // Set by the signal thread: stop before the next step, with a checkpoint.
   const std::atomic<bool>& terminate;
   // Waits between tries to save the end of training.

@@ -113,6 +113,11 @@ std::map<std::string, Room> Rooms(const v1alpha1::DryRun& run, const std::vector
                             : absl::StrCat("node ", Printable(worker->host()))];
     room.asked += planned->bytes();
     room.offered = cuda ? device->memory_bytes() : NodeMemory(*worker);
+    const int64_t memory = NodeMemory(*worker);
+    if (!run.job().spec().checkpoint().asynchronous() || memory == 0) continue;
+    Room& node = rooms[absl::StrCat("node ", Printable(worker->host()))];
+    node.asked += planned->checkpoint_copy_bytes();
+    node.offered = memory;
   }
   return rooms;
 }
@@ -171,12 +176,26 @@ std::string MemoryTable(const Plan& plan) {
   return rows.empty() ? "" : Table(headings, rows);
 }
 
+// Tells what the copies for asynchronous checkpoints take on top; empty if the job makes none.
+std::string CopyText(const v1alpha1::DryRun& run) {
+  int64_t bytes = 0;
+  for (const Plan::Rank& planned : run.plan().ranks())
+    bytes = std::max(bytes, planned.checkpoint_copy_bytes());
+  if (bytes == 0) return "";
+  return absl::StrCat(
+      "Copy for asynchronous checkpoints: ", FormatBytes(bytes),
+      " of each rank in the memory of its node",
+      run.job().spec().checkpoint().asynchronous() ? "" : ", if it is at most half of what is left",
+      "\n");
+}
+
 std::string PlanText(const v1alpha1::DryRun& run, const std::vector<Worker>& workers) {
   const Plan& plan = run.plan();
   std::string out = absl::StrCat(
       "Model: ", FormatCount(plan.parameters()), " parameters, ",
       FormatCount(plan.flops_per_token()), " floating point operations per token\n\n",
       "Memory of a rank, allocated before step 1 (libraries take some more):\n", MemoryTable(plan));
+  absl::StrAppend(&out, CopyText(run));
   if (plan.smallest()) {
     const bool warm_ups = run.job().spec().schedule().pipeline().auto_warm_up();
     absl::StrAppend(&out,

@@ -52,6 +52,8 @@ void CheckCheckpoint(const v1alpha1::CheckpointSpec& checkpoint, Violations* vio
     violations->Expect(checkpoint.interval_steps() == 0, interval, checkpoint.interval_steps(),
                        "0, because checkpoints are disabled");
   }
+  violations->Expect(!checkpoint.disabled() || !checkpoint.asynchronous(),
+                     "checkpoint.asynchronous", "true", "false, because checkpoints are disabled");
   const std::string& resume = checkpoint.resume_from();
   if (resume.empty()) return;
   if (absl::StartsWith(resume, "hf:")) {

@@ -288,6 +288,34 @@ TEST(PlanTest, AnEvaluationTakesHardlyMore) {
   }
 }
 
+// Each byte of the checkpoint is copied by the rank that writes it.
+TEST(PlanTest, CopiesForCheckpointsAreOnTop) {
+  v1alpha1::JobSpec spec = Spec("gpt-tiny", 2, "domino_row");
+  spec.mutable_parallelism()->set_pp_size(2);
+  spec.mutable_parallelism()->set_dp_size(2);
+  spec.set_global_batch_size(4 * spec.micro_batch_size());
+  spec = spec::Normalize(spec);
+  const v1alpha1::Plan without = Planned(spec);
+  spec.set_steps(2);
+  spec.mutable_checkpoint()->set_interval_steps(1);
+  for (const v1alpha1::Plan::Rank& planned : without.ranks())
+    EXPECT_EQ(planned.checkpoint_copy_bytes(), 0);
+  for (bool asked : {false, true}) {
+    if (asked) spec.mutable_checkpoint()->set_asynchronous(true);
+    const v1alpha1::Plan plan = Planned(spec);
+    int64_t copied = 0;
+    for (int stage : {0, 1}) {
+      EXPECT_EQ(plan.ranks(stage).bytes(), without.ranks(stage).bytes());
+      copied += plan.ranks(stage).count() * plan.ranks(stage).checkpoint_copy_bytes();
+    }
+    // A master and two moments, 4 bytes each; a mean is rounded up.
+    EXPECT_GE(copied, plan.parameters() * 12);
+    EXPECT_LT(copied, plan.parameters() * 12 + 8);
+  }
+  spec.mutable_checkpoint()->set_asynchronous(false);
+  EXPECT_EQ(Planned(spec).ranks(0).checkpoint_copy_bytes(), 0);
+}
+
 TEST(PlanTest, AutoMergeIsPlannedAtItsSmallest) {
   v1alpha1::JobSpec spec = Spec("gpt-tiny", 2, "domino_row");
   EXPECT_FALSE(Planned(spec).smallest());

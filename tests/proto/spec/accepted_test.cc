@@ -25,6 +25,8 @@ TEST(AcceptedTest, WeightsDataAndOptionsInAllTheirForms) {
         "model { initial_weights: 'hf:a:b' }",
         "checkpoint { resume_from: 'hf:exports/gpt' }",
         "checkpoint { resume_from: 'a/step-1' }",
+        "checkpoint { asynchronous: true }",
+        "checkpoint { asynchronous: false disabled: true }",
         "model { initial_weights: 'hf:gpt' } checkpoint { resume_from: 'j' }",
         "model { initial_weights: 'hf:gpt' } steps: 0",
         "model { norm_epsilon: 1.2e-38 }",

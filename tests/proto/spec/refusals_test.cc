@@ -276,6 +276,7 @@ const Refusal kRefusals[] = {
     {"checkpoint { interval_steps: -1 }", "checkpoint.interval_steps"},
     {"checkpoint { keep: -1 }", "checkpoint.keep"},
     {"checkpoint { interval_steps: 5 disabled: true }", "checkpoint.interval_steps"},
+    {"checkpoint { asynchronous: true disabled: true }", "checkpoint.asynchronous"},
     {"checkpoint { resume_from: '../other' }", "checkpoint.resume_from"},
     {"checkpoint { resume_from: 'hf:/exports/gpt' }", "checkpoint.resume_from"},
     {"checkpoint { resume_from: 'hf:' }", "checkpoint.resume_from"},

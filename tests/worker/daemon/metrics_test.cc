@@ -160,6 +160,26 @@ TEST_F(MetricsTest, StepsBehindTheLastCheckpointAreLostUnlessTheJobIsComplete) {
   EXPECT_THAT(metrics_.Text(), HasSubstr(lost + "12\n"));
 }
 
+// It was asynchronous, so steps that it does not have are reported before it.
+TEST_F(MetricsTest, StepsThatTrainingDidWhileACheckpointWasWrittenAreLost) {
+  for (int64_t step : {1, 2, 3}) metrics_.Record(Progress(step));
+  v1::RankReport report = Checkpoint(true, 1700000100);
+  report.mutable_checkpoint()->set_step(2);
+  metrics_.Record(report);
+  metrics_.Record(Progress(4));
+  metrics_.Record(Exit(0, "Killed"));
+  EXPECT_THAT(metrics_.Text(),
+              HasSubstr("stretto_lost_seconds_total{training_job=\"gpt\",rank=\"0\"} 12\n"));
+}
+
+// Of 5,000 steps without a checkpoint all are lost, although not each is remembered.
+TEST_F(MetricsTest, AnyNumberOfStepsIsLost) {
+  for (int64_t step = 1; step <= 5000; ++step) metrics_.Record(Progress(step));
+  metrics_.Record(Exit(0, "Killed"));
+  EXPECT_THAT(metrics_.Text(),
+              HasSubstr("stretto_lost_seconds_total{training_job=\"gpt\",rank=\"0\"} 30000\n"));
+}
+
 TEST_F(MetricsTest, AnEarlyStopLosesNothing) {
   metrics_.Record(Progress(1));
   metrics_.Record(Exit(0, "EarlyStopped"));

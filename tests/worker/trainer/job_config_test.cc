@@ -61,6 +61,24 @@ TEST(JobConfigTest, ARankOnAGpuHasATuningFolderOfItsOwn) {
   EXPECT_EQ(ConfigFrom(task, 1)->tuning_folder, "/state/tuning/rank-1");
 }
 
+TEST(JobConfigTest, WhetherCheckpointsAreAsynchronousMayBeLeftOpen) {
+  v1alpha1::AttachResponse task = Task();
+  v1alpha1::CheckpointSpec& checkpoint =
+      *task.mutable_assign()->mutable_spec()->mutable_checkpoint();
+  EXPECT_EQ(ConfigFrom(task, 1)->checkpoint_asynchronous, std::nullopt);
+  EXPECT_FALSE(ConfigFrom(task, 1)->saves_between_steps());
+  checkpoint.set_interval_steps(99);
+  EXPECT_TRUE(ConfigFrom(task, 1)->saves_between_steps());
+  const std::string hash = ConfigFrom(task, 1)->spec_hash;
+  for (bool asynchronous : {false, true}) {
+    checkpoint.set_asynchronous(asynchronous);
+    EXPECT_EQ(ConfigFrom(task, 1)->checkpoint_asynchronous, asynchronous);
+    EXPECT_EQ(ConfigFrom(task, 1)->spec_hash, hash);
+  }
+  checkpoint.set_interval_steps(100);  // the last step
+  EXPECT_FALSE(ConfigFrom(task, 1)->saves_between_steps());
+}
+
 TEST(JobConfigTest, APresetGivesTheWholeModel) {
   v1alpha1::AttachResponse task = Task();
   v1alpha1::ModelSpec& model = *task.mutable_assign()->mutable_spec()->mutable_model();

@@ -5,13 +5,16 @@
 #include <gtest/gtest.h>
 
 #include <numeric>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "proto/base/units.h"
 #include "worker/engine/exec/backend_cpu/cpu_backend.h"
+#include "worker/engine/model/parameters.h"
 #include "worker/engine/schedule/plan.h"
+#include "worker/trainer/plan/writers.h"
 
 namespace stretto::trainer {
 namespace {
@@ -142,6 +145,100 @@ TEST(CheckMemoryTest, ARefusedStageLearnsWhatFewerInFlightNeed) {
   config.engine.schedule.pipeline = "1f1b";  // there are no fewer
   EXPECT_THAT(std::string(CheckMemory(config, plain - 1).message()),
               testing::Not(HasSubstr("; with")));
+}
+
+// ---- copies for asynchronous checkpoints
+
+// Saves between its steps; two ranks share the node.
+JobConfig Saving(std::optional<bool> asynchronous) {
+  JobConfig config = Config(kTiny, 2);
+  config.steps = 10;
+  config.checkpoint_interval = 5;
+  config.checkpoint_asynchronous = asynchronous;
+  config.ranks_on_node = {0, 1};
+  return config;
+}
+
+// A master and two moments in f32 of what each of the two ranks writes.
+int64_t CopiesOf(const JobConfig& config) {
+  const Writers writers(config.engine);
+  return writers.BytesOf(0) + writers.BytesOf(1);
+}
+
+int64_t ArenasOfNode(const JobConfig& config) {
+  int64_t bytes = 0;
+  const auto ranks = ArenasOf(config);
+  for (const RankArenas& rank : *ranks)
+    bytes = std::accumulate(rank.arenas.begin(), rank.arenas.end(), bytes);
+  return bytes;
+}
+
+TEST(CopiesTest, OnesThatAreAskedForCountAndTheRefusalNamesTheField) {
+  const JobConfig config = Saving(true);
+  const int64_t copies = CopiesOf(config), arenas = ArenasOfNode(config);
+  int64_t elements = 0;
+  for (const Parameter& parameter : ParametersOf(config.engine.model, 1, 0))
+    elements += parameter.count();
+  EXPECT_EQ(copies, 12 * elements);
+  EXPECT_EQ(CopyBytes(config), Writers(config.engine).BytesOf(0));
+  EXPECT_EQ(CheckMemory(config, arenas + copies), absl::OkStatus());
+  const absl::Status refused = CheckMemory(config, arenas + copies - 1);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(
+      std::string(refused.message()),
+      testing::AllOf(HasSubstr(absl::StrCat("found ", FormatBytes(arenas + copies - 1),
+                                            " available, expected at least ",
+                                            FormatBytes(arenas + copies), " for 2 ranks")),
+                     HasSubstr(absl::StrCat(") and ", FormatBytes(copies),
+                                            " for copies (checkpoint.asynchronous: true); with "
+                                            "checkpoint.asynchronous: false at least ",
+                                            FormatBytes(arenas)))));
+}
+
+TEST(CopiesTest, OnesThatAreNotAskedForRefuseNothing) {
+  for (std::optional<bool> asynchronous : {std::optional<bool>(), std::optional<bool>(false)}) {
+    const JobConfig config = Saving(asynchronous);
+    EXPECT_EQ(CheckMemory(config, ArenasOfNode(config)), absl::OkStatus());
+  }
+}
+
+TEST(CopiesTest, ByDefaultTheyTakeAtMostHalfOfWhatIsLeft) {
+  const JobConfig config = Saving(std::nullopt);
+  const int64_t fits = ArenasOfNode(config) + 2 * CopiesOf(config);
+  EXPECT_EQ(MakesCopies(config, fits).value(), true);
+  EXPECT_EQ(MakesCopies(config, fits - 1).value(), false);
+  EXPECT_EQ(MakesCopies(Saving(true), 0).value(), true);  // checked before
+  EXPECT_EQ(MakesCopies(Saving(false), fits).value(), false);
+}
+
+TEST(CopiesTest, AJobThatOnlySavesAtItsEndMakesNone) {
+  JobConfig config = Saving(true);
+  config.checkpoint_interval = config.steps;
+  EXPECT_EQ(MakesCopies(config, kGiB).value(), false);
+  EXPECT_EQ(CheckMemory(config, ArenasOfNode(config)), absl::OkStatus());
+  config.checkpoint_interval = 0;
+  EXPECT_EQ(MakesCopies(config, kGiB).value(), false);
+  config.checkpoint_interval = 1;
+  config.checkpoint_disabled = true;
+  EXPECT_EQ(MakesCopies(config, kGiB).value(), false);
+}
+
+// Arenas are on the GPUs, copies in the memory of their node.
+TEST(CopiesTest, OfRanksOnGpusAreCheckedAgainstTheNode) {
+  JobConfig config = Saving(true);
+  config.on_gpu = true;
+  const int64_t copies = CopiesOf(config);
+  EXPECT_EQ(CheckMemory(config, ArenasOfNode(config)), absl::OkStatus());
+  EXPECT_EQ(CheckCopies(config, copies), absl::OkStatus());
+  EXPECT_EQ(CheckCopies(config, copies - 1),
+            absl::ResourceExhaustedError(absl::StrCat(
+                "memory of this node: found ", FormatBytes(copies - 1),
+                " available, expected at least ", FormatBytes(copies),
+                " for the copies of 2 ranks of the job (checkpoint.asynchronous: true)")));
+  config.checkpoint_asynchronous = std::nullopt;
+  EXPECT_EQ(CheckCopies(config, 0), absl::OkStatus());
+  EXPECT_EQ(MakesCopies(config, 2 * copies).value(), true);
+  EXPECT_EQ(MakesCopies(config, 2 * copies - 1).value(), false);
 }
 
 // Only the first rank of the first stage sends.

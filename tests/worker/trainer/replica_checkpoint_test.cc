@@ -14,6 +14,7 @@
 #include "tests/worker/trainer/local_job.h"
 #include "tests/worker/trainer/training.h"
 #include "worker/engine/model/buckets.h"
+#include "worker/trainer/plan/writers.h"
 #include "worker/trainer/saved_state.h"
 
 namespace stretto::trainer {
@@ -106,6 +107,11 @@ void ExpectEachElementOnce(const EngineSpec& spec, const Written& written) {
     }
   }
   EXPECT_EQ(written.all(), elements);
+  const Writers writers(spec);  // what a copy takes
+  for (Rank rank : IdRange<Rank>(spec.world_size())) {
+    const auto found = written.elements.find(rank);
+    EXPECT_EQ(writers.BytesOf(rank), 4 * (found == written.elements.end() ? 0 : found->second));
+  }
 }
 
 // Parameters that ranks hold whole, those that they share, a tied embedding in two stages, and,

@@ -7,12 +7,14 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "tests/worker/trainer/tiny_job.h"
 #include "worker/comm/local/local.h"
 #include "worker/trainer/held_out_data.h"
+#include "worker/trainer/plan/writers.h"
 #include "worker/trainer/train_loop.h"
 
 namespace stretto::trainer {
@@ -59,6 +61,9 @@ class TrainingTest : public TinyJobTest {
     FlightRecorder flight = FlightRecorder::Create(run_folder + "/flight.bin").value();
     flight.SetOperation(FlightLane::kCompute, 7, absl::Nanoseconds(1));  // as steps do
     TraceRecorder trace(run_folder, engine.program());
+    std::optional<Snapshot> snapshot;
+    if (asynchronous_)
+      snapshot.emplace(*Snapshot::Make(Writers(config.engine).BytesOf(config.rank)));
     return Train({.config = config,
                   .sampler = *sampler_,
                   .engine = engine,
@@ -71,6 +76,8 @@ class TrainingTest : public TinyJobTest {
                   .lease = absl::InfiniteDuration(),
                   .tokenizer_hash = "",
                   .attachments = {{"model.json", "{}"}},
+                  .snapshot = snapshot.has_value() ? &*snapshot : nullptr,
+                  .files = files_,
                   .terminate = terminate_,
                   .sleep =
                       [this, first = config.rank.value() == 0](absl::Duration pause) {
@@ -131,6 +138,8 @@ class TrainingTest : public TinyJobTest {
     return saved;
   }
 
+  bool asynchronous_ = false;  // checkpoints
+  CheckpointFiles files_;
   OnBegin on_evaluation_;  // at its operations
   std::atomic<bool> terminate_ = false;
   absl::Duration slept_;  // by rank 0

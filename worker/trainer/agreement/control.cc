@@ -19,9 +19,11 @@ TensorView Vector(int32_t* data, int64_t count) {
 
 absl::StatusOr<ControlWord> Agree(Communicator& group, ControlWord mine) {
   if (group.size() == 1) return mine;
-  std::array<int32_t, 3> word = {mine.stop, mine.checkpoint, mine.fenced};
-  RETURN_IF_ERROR(group.Run(Collective::AllReduce(Vector(word.data(), 3), ReduceOp::kMax)));
-  return ControlWord{.stop = word[0] > 0, .checkpoint = word[1] > 0, .fenced = word[2] > 0};
+  std::array<int32_t, 4> word = {mine.stop, mine.checkpoint, mine.fenced, mine.saving};
+  RETURN_IF_ERROR(
+      group.Run(Collective::AllReduce(Vector(word.data(), std::ssize(word)), ReduceOp::kMax)));
+  return ControlWord{
+      .stop = word[0] > 0, .checkpoint = word[1] > 0, .fenced = word[2] > 0, .saving = word[3] > 0};
 }
 
 absl::StatusOr<bool> AnyRank(Communicator& group, bool mine) {

@@ -18,6 +18,7 @@ struct ControlWord {
   bool stop = false;
   bool checkpoint = false;
   bool fenced = false;  // a newer attempt of the job has begun
+  bool saving = false;  // it still works on the checkpoint under way
 };
 absl::StatusOr<ControlWord> Agree(Communicator& group, ControlWord mine);
 

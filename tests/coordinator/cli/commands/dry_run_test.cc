@@ -88,6 +88,23 @@ TEST(FitsTest, AGpuIsARanksOwn) {
   EXPECT_EQ(Fits(MakeRun(v1alpha1::DEVICE_CUDA, {"a", "a"}, 2, 80 * kGiB + 1), workers), false);
 }
 
+// Only those that are asked for must fit. They are in the memory of the node, also those of GPUs.
+TEST(FitsTest, CopiesForCheckpointsNeedRoomOnTheNode) {
+  const std::vector<v1alpha1::Worker> workers = {MakeWorker("a", "box", 2, 2)};  // 8 GiB
+  for (v1alpha1::Device device : {v1alpha1::DEVICE_CPU, v1alpha1::DEVICE_CUDA}) {
+    const bool cuda = device == v1alpha1::DEVICE_CUDA;
+    v1alpha1::DryRun run = MakeRun(device, {"a", "a"}, cuda ? 2 : 0, cuda ? kGiB : kGiB / 2);
+    const int64_t room = cuda ? 8 * kGiB : 7 * kGiB;
+    for (auto& planned : *run.mutable_plan()->mutable_ranks())
+      planned.set_checkpoint_copy_bytes(room / 2);
+    EXPECT_EQ(Fits(run, workers), true);
+    run.mutable_job()->mutable_spec()->mutable_checkpoint()->set_asynchronous(true);
+    EXPECT_EQ(Fits(run, workers), true);
+    run.mutable_plan()->mutable_ranks(1)->set_checkpoint_copy_bytes(room / 2 + 1);
+    EXPECT_EQ(Fits(run, workers), false);
+  }
+}
+
 TEST(FitsTest, WhatIsNotKnownIsNotGuessed) {
   const std::vector<v1alpha1::Worker> workers = {MakeWorker("a", "box", 1, 0)};
   EXPECT_EQ(Fits(MakeRun(v1alpha1::DEVICE_CPU, {"a", "b"}, 0, 1), workers), std::nullopt);
@@ -123,6 +140,17 @@ TEST(DryRunTextTest, ShowsTheMemoryOfEachStage) {
   EXPECT_THAT(DryRunText(run, {}),
               HasSubstr("auto_warm_up chooses warm-ups when the ranks prepare: "
                         "this is the least it can be.\n"));
+}
+
+TEST(DryRunTextTest, ShowsWhatCopiesForCheckpointsTake) {
+  v1alpha1::DryRun run = MakeRun(v1alpha1::DEVICE_CPU, {"a"}, 0, 5 * kGiB);
+  EXPECT_THAT(DryRunText(run, {}), Not(HasSubstr("Copy")));
+  run.mutable_plan()->mutable_ranks(0)->set_checkpoint_copy_bytes(2 * kGiB);
+  EXPECT_THAT(DryRunText(run, {}),
+              HasSubstr("Copy for asynchronous checkpoints: 2.0 GiB of each rank in the memory of "
+                        "its node, if it is at most half of what is left\n"));
+  run.mutable_job()->mutable_spec()->mutable_checkpoint()->set_asynchronous(true);
+  EXPECT_THAT(DryRunText(run, {}), HasSubstr("in the memory of its node\n"));
 }
 
 TEST(DryRunTextTest, AJobThatWouldWaitSaysWhy) {

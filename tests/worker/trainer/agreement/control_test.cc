@@ -25,12 +25,15 @@ void OnEveryRank(int ranks, const std::function<void(Communicator&)>& body) {
 
 TEST(ControlTest, WishOfOneRankHoldsForAll) {
   OnEveryRank(3, [](Communicator& me) {
-    const auto word =
-        Agree(me, {.stop = me.rank() == 1, .checkpoint = me.rank() == 2, .fenced = me.rank() == 0});
+    const auto word = Agree(me, {.stop = me.rank() == 1,
+                                 .checkpoint = me.rank() == 2,
+                                 .fenced = me.rank() == 0,
+                                 .saving = me.rank() == 1});
     ASSERT_TRUE(word.ok()) << word.status();
     EXPECT_TRUE(word->stop);
     EXPECT_TRUE(word->checkpoint);
     EXPECT_TRUE(word->fenced);
+    EXPECT_TRUE(word->saving);
   });
 }
 

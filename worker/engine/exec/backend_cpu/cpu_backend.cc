@@ -22,10 +22,7 @@ class CpuBackend final : public Backend {
 
   std::string Describe() const override { return "cpu"; }
 
-  absl::StatusOr<int64_t> FreeMemory() const override {
-    ASSIGN_OR_RETURN(const std::string meminfo, ReadFile("/proc/meminfo"));
-    return AvailableMemory(meminfo);
-  }
+  absl::StatusOr<int64_t> FreeMemory() const override { return FreeMemoryOfNode(); }
 
   absl::StatusOr<std::unique_ptr<Executor>> MakeExecutor(ExecutorRequest request) override {
     CpuExecutorOptions options;
@@ -42,6 +39,11 @@ class CpuBackend final : public Backend {
 }  // namespace
 
 std::unique_ptr<Backend> MakeCpuBackend(Ops& ops) { return std::make_unique<CpuBackend>(ops); }
+
+absl::StatusOr<int64_t> FreeMemoryOfNode() {
+  ASSIGN_OR_RETURN(const std::string meminfo, ReadFile("/proc/meminfo"));
+  return AvailableMemory(meminfo);
+}
 
 absl::StatusOr<int64_t> AvailableMemory(absl::string_view meminfo) {
   for (absl::string_view line : absl::StrSplit(meminfo, '\n')) {
