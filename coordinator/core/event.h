@@ -148,6 +148,7 @@ struct CheckpointDone {
   std::string name;
   bool ok = true;
   std::string message;
+  std::string best = {};  // empty: not known
 };
 struct RankExited {
   int32_t exit_code = 0;

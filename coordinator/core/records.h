@@ -165,6 +165,7 @@ struct JobRecord {
   std::optional<FirstFailure> suspect;
 
   std::string last_checkpoint;  // "step-00000100"
+  std::string best_checkpoint;  // by held-out loss; empty unless the job keeps it
   // Of the newest checkpoint report of the newest attempt, good or bad.
   int64_t last_checkpoint_step = 0;
   // From create_time to the latest rank's report.

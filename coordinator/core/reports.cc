@@ -154,6 +154,7 @@ void Core::On(const std::string& id, int32_t, const CheckpointDone& report) {
   if (report.ok) {
     JobRecord& saved = Change(id);
     saved.last_checkpoint = report.name;
+    if (!report.best.empty()) saved.best_checkpoint = report.best;
     if (!saved.attempts.empty()) saved.attempts.back().saved_step = report.step;
     SetCondition(id, "Checkpointed", ConditionStatus::kTrue, "Saved", report.name);
   } else {

@@ -309,9 +309,9 @@ absl::StatusOr<RankReported> FromProto(const v1alpha1::RankReport& message,
           coordinator::StepDone{message.step().step(), FromProto(message.step().end_time())};
       return event;
     case Report::kCheckpoint:
-      event.report =
-          coordinator::CheckpointDone{message.checkpoint().step(), message.checkpoint().name(),
-                                      message.checkpoint().ok(), message.checkpoint().message()};
+      event.report = coordinator::CheckpointDone{
+          message.checkpoint().step(), message.checkpoint().name(), message.checkpoint().ok(),
+          message.checkpoint().message(), message.checkpoint().best()};
       return event;
     case Report::kExit:
       event.report = Exited(message.exit());

@@ -147,6 +147,7 @@ v1alpha1::Progress JobHistory::Live(const coordinator::JobRecord& record) const 
   progress.set_steps(record.steps_done());
   progress.set_total_steps(record.total_steps);
   progress.set_last_checkpoint(record.last_checkpoint);
+  progress.set_best_checkpoint(record.best_checkpoint);
   progress.set_first_loss(first_loss_);
   progress.set_skipped_updates(skipped_updates_);
   if (!recent_.empty()) {

@@ -219,6 +219,7 @@ void ReadJob(const Json& json, JobRecord* job) {
   ReadFailure(json, "first_failure", &job->first_failure);
   ReadFailure(json, "suspect", &job->suspect);
   Read(json, "last_checkpoint", &job->last_checkpoint);
+  Read(json, "best_checkpoint", &job->best_checkpoint);
   Read(json, "last_checkpoint_step", &job->last_checkpoint_step);
   ReadDuration(json, "submit_to_first_operation", &job->submit_to_first_operation);
   ReadDuration(json, "submit_to_first_step", &job->submit_to_first_step);
@@ -290,6 +291,7 @@ std::string EncodeJobBody(const JobRecord& job) {
                {"stop_reason", job.stop_reason},
                {"stop_with_checkpoint", job.stop_with_checkpoint},
                {"last_checkpoint", job.last_checkpoint},
+               {"best_checkpoint", job.best_checkpoint},
                {"last_checkpoint_step", job.last_checkpoint_step}};
   for (const Condition& condition : job.conditions) {
     json["conditions"].push_back(FromCondition(condition));

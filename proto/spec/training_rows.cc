@@ -112,10 +112,16 @@ std::vector<Field> TrainingRows() {
        .help = "Number of checkpoints to keep, the newest ones. 0 keeps all.",
        .range = {0, 1e6},
        .value = "2"},
+      {.path = "checkpoint.keep_best",
+       .help = "Keeps the checkpoint with the lowest held-out loss too, the earliest of several. "
+               "JOB/best is its name in checkpoint.resume_from and for `stretto checkpoint`. Needs "
+               "eval.",
+       .value = "false"},
       {.path = "checkpoint.resume_from",
        .help =
-           "Checkpoint to resume from. \"JOB\" is the newest valid checkpoint of that job and "
-           "\"JOB/step-00000020\" that one, in the workers' checkpoint root. \"hf:FOLDER\", in "
+           "Checkpoint to resume from. \"JOB\" is the newest valid checkpoint of that job, "
+           "\"JOB/best\" that with the lowest held-out loss, and \"JOB/step-00000020\" that one, "
+           "in the workers' checkpoint root. \"hf:FOLDER\", in "
            "their data root, is what `stretto checkpoint export --optimizer` wrote. Fields that "
            "change what a step computes must be equal in both jobs; how it is spread over ranks "
            "may "

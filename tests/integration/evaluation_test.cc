@@ -3,8 +3,12 @@
 // Loss on held-out data, and jobs that end because it stops improving.
 
 #include <filesystem>
+#include <limits>
+#include <set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "tests/integration/cluster.h"
 
@@ -102,6 +106,38 @@ TEST_F(EvaluationTest, AJobThatGainsNothingEndsEarlyWithItsCheckpoint) {
   EXPECT_EQ(NumbersOf(Steps("early")), Range(1, 4));
   EXPECT_THAT(Stretto({"job", "watch", "early"}).out,
               HasSubstr("\nstopped early: step 4 of 100: "));
+}
+
+// The learning rate grows until training diverges, so the last checkpoint is not the best one.
+TEST_F(EvaluationTest, TheBestCheckpointStaysAndCanBeChosen) {
+  StartCluster();
+  const std::string rates =
+      "optimizer: {learning_rate: 1.0, warmup_steps: 20, decay_steps: 20, clip_norm: 0}\n"
+      "eval: {interval_steps: 2, batches: 3, prefix: held}\n";
+  const Json job =
+      RunJob({.name = "peak",
+              .steps = 20,
+              .more = rates + "checkpoint: {interval_steps: 2, keep: 1, keep_best: true}\n"});
+  std::pair<double, int64_t> best = {std::numeric_limits<double>::infinity(), 0};
+  for (const auto& [step, loss] : HeldOutLosses(Steps("peak"))) best = std::min(best, {loss, step});
+  ASSERT_LT(best.second, 20) << "training did not diverge";
+  const std::string name = absl::StrFormat("step-%08d", best.second);
+  std::set<std::string> folders;
+  for (const auto& entry : std::filesystem::directory_iterator(CheckpointFolder("peak")))
+    folders.insert(entry.path().filename());
+  EXPECT_EQ(folders, (std::set<std::string>{name, "step-00000020"}));
+  EXPECT_EQ(job["progress"]["best_checkpoint"], name);
+  EXPECT_THAT(Stretto({"job", "describe", "peak"}).out, HasSubstr("checkpoint " + name));
+  Process model({STRETTO_BINARY_DIR "/stretto-model", "checkpoint", "inspect",
+                 CheckpointFolder("peak") + "/best"},
+                Path("inspect"));
+  EXPECT_EQ(model.Wait(), 0) << model.err();
+  EXPECT_THAT(model.out(), HasSubstr(name));
+  RunJob({.name = "again",
+          .steps = static_cast<int>(best.second) + 2,
+          .more = rates + "checkpoint: {resume_from: peak/best}\n"});
+  EXPECT_EQ(NumbersOf(Steps("again")),
+            Range(static_cast<int>(best.second) + 1, static_cast<int>(best.second) + 2));
 }
 
 // A run that forgot what was counted would go on to step 12.

@@ -65,11 +65,20 @@ struct Attachment {
   std::string content;
 };
 
+// What a commit leaves of the checkpoints of a run.
+struct Retention {
+  Retention(int newest, bool best = false)
+      : newest(newest), best(best) {}  // NOLINT: a number, most often
+
+  int newest;  // how many; 0: all
+  bool best;   // the best one (best.h) in addition, if it is none of them
+};
+
 // Called by rank 0 after every rank's WriteShard succeeded. Writes attachments and manifest,
 // renames the folder into place and fsyncs the job's folder. A checkpoint of the same step is
 // replaced, or put aside if nothing shows that it is of this run. Then removes temporaries of older
-// epochs and all but the newest `keep` whole checkpoints (0 keeps all) of this run, but never the
-// one just written; a failure to remove another is not an error. Returns the checkpoint's folder.
+// epochs and all whole checkpoints of this run but those that `keep` names and the one just written;
+// a failure to remove another is not an error. Returns the checkpoint's folder.
 // On an error the temporary folder is removed and older checkpoints are unchanged. Errors:
 //   Aborted            fenced off: a newer attempt of this run has a checkpoint or a temporary here
 //   ResourceExhausted  disk full
@@ -77,7 +86,7 @@ struct Attachment {
 //   InvalidArgument    the shards do not cover a tensor exactly once, or disagree about it; two
 //                      files have one name
 absl::StatusOr<std::string> Commit(const std::string& job_folder, const TrainingState& state,
-                                   const std::vector<ShardInfo>& shards, int keep,
+                                   const std::vector<ShardInfo>& shards, Retention keep,
                                    const std::vector<Attachment>& attachments = {});
 
 // Removes the temporary folder of a checkpoint that will not be committed.

@@ -20,6 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "proto/base/status_macros.h"
+#include "worker/checkpoint/best.h"
 #include "worker/checkpoint/checked_file.h"
 #include "worker/checkpoint/checkpoint.h"
 #include "worker/checkpoint/fence.h"
@@ -122,28 +123,35 @@ absl::Status MoveIntoPlace(const std::string& temporary, const std::string& fina
   return absl::OkStatus();
 }
 
-void Prune(const std::string& job_folder, const TrainingState& state, int keep) {
+void Prune(const std::string& job_folder, const TrainingState& state, Retention keep) {
   const absl::StatusOr<std::vector<JobEntry>> folders = ListJobFolder(job_folder);
   if (!folders.ok()) return;
-  std::vector<std::pair<std::pair<int64_t, int64_t>, JobEntry>> whole;
+  std::vector<StoredCheckpoint> whole;
   for (const JobEntry& folder : *folders) {
     // Of step 0 is the fence that this attempt has raised: the checkpoint is one now.
     if (IsOf(folder.name, state.job_uid) &&
         folder.name.suffix < state.epoch + (folder.name.step == 0 ? 1 : 0)) {
       RemoveFolder(folder.path);
     }
-    if (folder.name.kind != FolderName::Kind::kFinal || folder.name.step == state.step) continue;
-    const auto manifest = GlanceAt(folder.path);
-    if (manifest.ok() && manifest->state.job_uid == state.job_uid) {
-      whole.push_back({{manifest->state.epoch, manifest->state.step}, folder});
-    }
+    if (folder.name.kind != FolderName::Kind::kFinal) continue;
+    absl::StatusOr<Manifest> manifest = GlanceAt(folder.path);
+    if (manifest.ok() && manifest->state.job_uid == state.job_uid)
+      whole.push_back({folder, *std::move(manifest)});
   }
-  if (keep <= 0) return;
+  if (keep.newest <= 0) return;
+  const StoredCheckpoint* const best = keep.best ? BestOf(whole) : nullptr;
+  const int64_t best_step = best == nullptr ? state.step : best->folder.name.step;
+  const auto order = [](const StoredCheckpoint& checkpoint) {
+    return std::pair(checkpoint.manifest.state.epoch, checkpoint.manifest.state.step);
+  };
   std::sort(whole.begin(), whole.end(),
-            [](const auto& a, const auto& b) { return a.first > b.first; });
-  // The checkpoint just written is the first of those kept.
-  for (size_t i = keep - 1; i < whole.size(); ++i) {
-    RemoveCheckpoint(job_folder, whole[i].second, state.job_uid);
+            [&](const auto& a, const auto& b) { return order(a) > order(b); });
+  // The checkpoint just written is one of those kept, whatever the others are.
+  int kept = 1;
+  for (const StoredCheckpoint& checkpoint : whole) {
+    const int64_t step = checkpoint.folder.name.step;
+    if (step == state.step || kept++ < keep.newest || step == best_step) continue;
+    RemoveCheckpoint(job_folder, checkpoint.folder, state.job_uid);
   }
 }
 
@@ -190,7 +198,7 @@ absl::StatusOr<ShardInfo> WriteShard(const std::string& job_folder, int64_t step
 }
 
 absl::StatusOr<std::string> Commit(const std::string& job_folder, const TrainingState& state,
-                                   const std::vector<ShardInfo>& shards, int keep,
+                                   const std::vector<ShardInfo>& shards, Retention keep,
                                    const std::vector<Attachment>& attachments) {
   const std::string temporary =
       TemporaryFolder(job_folder, state.step, {Epoch(state.epoch), state.job_uid});

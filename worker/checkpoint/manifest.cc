@@ -25,7 +25,10 @@ using nlohmann::ordered_json;
 
 // Releases since "job_uid" refuse a greater version as newer and an unknown field as damage, so a
 // release that adds a field counts this up.
-constexpr uint64_t kVersion = 1;
+constexpr uint64_t kVersion = 2;
+// The version whose first field is "loss" of "held_out". A manifest has the lowest version that
+// has its fields, so that older releases read all that they can.
+constexpr uint64_t kWithLoss = 2;
 // No layout has nearly this many, or compares nearly this many pairs.
 constexpr size_t kMaxShards = 1 << 16;
 constexpr int64_t kMaxPairs = 1 << 24;
@@ -247,7 +250,7 @@ absl::StatusOr<std::vector<TensorRecord>> ParseTensors(const json& list,
 
 std::string ManifestText(const Manifest& manifest) {
   ordered_json document;
-  document["version"] = kVersion;
+  document["version"] = manifest.state.held_out.loss.has_value() ? kWithLoss : 1;
   AddTrainingState(manifest.state, &document);
   document["files"] = ordered_json::array();
   for (const FileRecord& file : manifest.files) document["files"].push_back(FileJson(file));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Manifest v1: the contents of a checkpoint and the training state at which it was written. It is
+// Manifest v2: the contents of a checkpoint and the training state at which it was written. It is
 // written last, so a folder with a manifest is a whole checkpoint. It does not depend on the layout
 // that wrote it, so any other layout can read it.
 //
@@ -17,7 +17,8 @@
 // it has several boxes of one.
 //
 // "attachments" are small files that describe the tensors; the key is absent if there are none. So
-// is "parent" of a run that began by itself. Releases before "job_uid" wrote neither.
+// is "parent" of a run that began by itself. Releases before "job_uid" wrote neither. "held_out" of
+// a step that was evaluated has its "loss" too, and version 2; all others have version 1.
 
 #include <cstdint>
 #include <string>

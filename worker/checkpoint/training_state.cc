@@ -28,6 +28,7 @@ ordered_json HeldOutJson(const HeldOutState& state) {
   value["best_loss"] = LossText(state.best_loss);
   value["better_loss"] = LossText(state.better_loss);
   value["without_better"] = state.without_better;
+  if (state.loss.has_value()) value["loss"] = LossText(*state.loss);
   return value;
 }
 
@@ -63,6 +64,7 @@ absl::StatusOr<HeldOutState> ParseHeldOut(const json& value, const std::string& 
   state.best_loss = ParseLoss(object, "best_loss");
   state.better_loss = ParseLoss(object, "better_loss");
   state.without_better = object.Count("without_better");
+  if (object.Has("loss")) state.loss = ParseLoss(object, "loss");
   RETURN_IF_ERROR(object.Finish());
   return state;
 }

@@ -23,6 +23,7 @@ struct HeldOutState {
   double best_loss = std::numeric_limits<double>::infinity();    // the lowest
   double better_loss = std::numeric_limits<double>::infinity();  // the last that was better
   int64_t without_better = 0;                                    // evaluations since then
+  std::optional<double> loss = {};  // of this very step, if it was evaluated; a number
 
   bool operator==(const HeldOutState&) const = default;
 };

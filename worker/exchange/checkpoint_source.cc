@@ -7,11 +7,13 @@
 #include "worker/exchange/checkpoint_source.h"
 
 #include <filesystem>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "proto/base/files.h"
 #include "proto/base/status_macros.h"
+#include "worker/checkpoint/best.h"
 #include "worker/checkpoint/checkpoint.h"
 #include "worker/checkpoint/lineage.h"
 #include "worker/exchange/model_note.h"
@@ -82,22 +84,33 @@ class CheckpointSource final : public ModelSource {
 absl::StatusOr<std::string> CheckpointFolderOf(const std::string& folder) {
   std::error_code ignored;
   if (std::filesystem::exists(absl::StrCat(folder, "/", kManifestName), ignored)) return folder;
-  ASSIGN_OR_RETURN(const std::vector<JobEntry> entries, ListJobFolder(folder));
+  const std::optional<std::string> of_best = JobOfBest(folder);
+  const std::string& job = of_best.has_value() ? *of_best : folder;
+  ASSIGN_OR_RETURN(const std::vector<JobEntry> entries, ListJobFolder(job));
   std::vector<StoredCheckpoint> stored;
   for (const JobEntry& entry : entries) {
     if (entry.name.kind != FolderName::Kind::kFinal) continue;
     absl::StatusOr<Manifest> manifest = ReadManifest(entry.path);
     if (!manifest.ok()) {
-      return absl::Status(manifest.status().code(),
-                          absl::StrCat(folder, ": which checkpoint is the newest cannot be told: ",
-                                       manifest.status().message(), "; name one"));
+      return absl::Status(
+          manifest.status().code(),
+          absl::StrCat(job, ": which checkpoint is the ", of_best.has_value() ? "best" : "newest",
+                       " cannot be told: ", manifest.status().message(), "; name one"));
     }
     stored.push_back({entry, *std::move(manifest)});
   }
-  RETURN_IF_ERROR(KeepOneRun(folder, &stored));
+  RETURN_IF_ERROR(KeepOneRun(job, &stored));
+  if (of_best.has_value() && !stored.empty()) {
+    const StoredCheckpoint* const best = BestOf(stored);
+    if (best != nullptr) return best->folder.path;
+    return absl::NotFoundError(
+        absl::StrCat(folder,
+                     ": found no checkpoint with a held-out loss, expected one of a job "
+                     "that evaluates: name a checkpoint"));
+  }
   if (!stored.empty()) return stored.front().folder.path;
   return absl::NotFoundError(absl::StrCat(
-      folder, ": found no checkpoint, expected a checkpoint's folder or that of a job with some"));
+      job, ": found no checkpoint, expected a checkpoint's folder or that of a job with some"));
 }
 
 absl::StatusOr<std::unique_ptr<ModelSource>> OpenCheckpoint(const std::string& name,

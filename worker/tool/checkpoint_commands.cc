@@ -40,7 +40,8 @@ namespace stretto {
 namespace {
 
 constexpr char kModelHelp[] =
-    "folder of a checkpoint, or of a job (uses its newest checkpoint); hf:FOLDER; or llmc:FILE";
+    "folder of a checkpoint, or of a job (uses its newest checkpoint; JOB/best its best); "
+    "hf:FOLDER; or llmc:FILE";
 
 // Prints the reason and leaves App::parse.
 void Fail(const absl::Status& status) {

@@ -56,9 +56,10 @@ void AddSampleCommand(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("sample", "Generate text with a model on this machine's CPU");
   command->footer(
-      "MODEL is the folder of a checkpoint, the folder of a job (uses its newest checkpoint),\n"
-      "hf:FOLDER or llmc:FILE. The text ends after --tokens tokens, at the end of a document, or\n"
-      "at the sequence length of the model. The same seed generates the same text.\n"
+      "MODEL is the folder of a checkpoint, the folder of a job (uses its newest checkpoint;\n"
+      "JOB/best its best), hf:FOLDER or llmc:FILE. The text ends after --tokens tokens, at the\n"
+      "end of a document, or at the sequence length of the model. The same seed generates the\n"
+      "same text.\n"
       "Examples:\n"
       "  stretto sample checkpoints/gpt --prompt \"Once upon a time\"\n"
       "  stretto sample hf:my-model --prompt-file - --temperature 0 < prompt.txt\n"

@@ -15,6 +15,7 @@
 #include "absl/strings/strip.h"
 #include "proto/base/clock.h"
 #include "proto/base/status_macros.h"
+#include "worker/checkpoint/best.h"
 #include "worker/checkpoint/fence.h"
 #include "worker/engine/layout/layout.h"
 #include "worker/trainer/agreement/work_together.h"
@@ -168,7 +169,7 @@ void Checkpointing::Write(const std::vector<ShardTensor>& tensors) {
                           c_.config.rank, watched);
 }
 
-absl::StatusOr<std::string> Checkpointing::Commit() const {
+absl::StatusOr<std::string> Checkpointing::Commit() {
   const JobConfig& config = c_.config;
   std::vector<ShardInfo> shards;
   for (size_t rank = 0; rank < texts_.size(); ++rank) {
@@ -181,8 +182,15 @@ absl::StatusOr<std::string> Checkpointing::Commit() const {
     ASSIGN_OR_RETURN(ShardInfo shard, ParseShardInfo(text));
     shards.push_back(std::move(shard));
   }
-  return c_.files.commit(config.checkpoint_folder, state_, shards, config.checkpoint_keep,
-                         c_.attachments);
+  ASSIGN_OR_RETURN(
+      std::string folder,
+      c_.files.commit(config.checkpoint_folder, state_, shards,
+                      {config.checkpoint_keep, config.checkpoint_keep_best}, c_.attachments));
+  if (config.checkpoint_keep_best) {
+    absl::StatusOr<std::string> best = NameOfOwnBest(config.checkpoint_folder, AttemptOf(config));
+    if (best.ok()) best_ = *std::move(best);
+  }
+  return folder;
 }
 
 std::string Checkpointing::Conclude(const std::string& verdict) {
@@ -201,6 +209,7 @@ std::string Checkpointing::Conclude(const std::string& verdict) {
   checkpoint->set_seconds(absl::ToDoubleSeconds(blocked_ + now - since_));
   if (ok) {
     checkpoint->set_bytes(Bytes());
+    checkpoint->set_best(best_);
     saved_step_ = state_.step;
     spdlog::info("checkpoint written step={} blocked={:.3f} folder={}", state_.step,
                  checkpoint->seconds(), std::string(text));

@@ -61,7 +61,7 @@ class Checkpointing {
   absl::StatusOr<std::string> EndPart();
   void Work(std::function<void()> work);
   void Write(const std::vector<ShardTensor>& tensors);
-  absl::StatusOr<std::string> Commit() const;
+  absl::StatusOr<std::string> Commit();
   // Reports how the checkpoint under way has ended, and returns as Save.
   std::string Conclude(const std::string& verdict);
   int64_t Bytes() const;
@@ -77,6 +77,7 @@ class Checkpointing {
   absl::StatusOr<ShardInfo> shard_;  // the result of writing
   std::vector<std::string> texts_;   // the results of all ranks
   std::string verdict_;              // rank 0: the result of the commit
+  std::string best_;                 // rank 0: the name of the best one, if that is kept
   absl::Duration blocked_;           // for which training has waited, before `since_`
   absl::Duration since_;             // monotonic: the begin of the present wait
 

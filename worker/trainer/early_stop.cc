@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/trainer/early_stop.h"
 
+#include <cmath>
+#include <optional>
+
 namespace stretto::trainer {
 
 void CountLoss(double loss, const EarlyStopRule& rule, HeldOutState* state) {
@@ -9,6 +12,7 @@ void CountLoss(double loss, const EarlyStopRule& rule, HeldOutState* state) {
   if (better) state->better_loss = loss;
   state->without_better = better ? 0 : state->without_better + 1;
   if (loss < state->best_loss) state->best_loss = loss;
+  state->loss = std::isnan(loss) ? std::nullopt : std::optional(loss);
 }
 
 bool StoppedImproving(const HeldOutState& state, const EarlyStopRule& rule) {

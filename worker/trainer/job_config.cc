@@ -152,6 +152,7 @@ absl::StatusOr<JobConfig> ConfigFrom(const v1alpha1::AttachResponse& task, Rank 
   }
   config.checkpoint_interval = spec.checkpoint().interval_steps();
   config.checkpoint_keep = spec.checkpoint().keep();
+  config.checkpoint_keep_best = spec.checkpoint().keep_best();
   config.checkpoint_disabled = spec.checkpoint().disabled();
   if (spec.checkpoint().has_asynchronous())
     config.checkpoint_asynchronous = spec.checkpoint().asynchronous();

@@ -68,6 +68,7 @@ struct JobConfig {
   std::string resume_model;   // absolute: a Hugging Face model with its optimizer's state
   int64_t checkpoint_interval = 0;
   int checkpoint_keep = 0;
+  bool checkpoint_keep_best = false;
   bool checkpoint_disabled = false;
   // Whether checkpoints are written while training continues; nothing: where memory suffices.
   std::optional<bool> checkpoint_asynchronous = {};

@@ -321,9 +321,8 @@ class RankProcess {
   std::optional<TrainingData> data_;
   HeldOutData held_out_;  // of a job that evaluates
   std::vector<Attachment> attachments_;
-  int64_t available_ = 0;       // bytes of memory before any rank has allocated some
-  int64_t node_available_ = 0;  // the same of the node, also for ranks on GPUs
-  int most_merged_wgrads_ = 0;  // the largest number that fits this rank's memory
+  int64_t available_ = 0, node_available_ = 0;  // bytes of memory before any rank has taken some
+  int most_merged_wgrads_ = 0;                  // the largest number that fits this rank's memory
   std::unique_ptr<RankDevice> device_;
   std::vector<FlightPhase> phases_;
   std::unique_ptr<RankEngine> engine_;

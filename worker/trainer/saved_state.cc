@@ -24,10 +24,12 @@
 #include "proto/base/files.h"
 #include "proto/base/status_macros.h"
 #include "proto/base/units.h"
+#include "worker/checkpoint/best.h"
 #include "worker/checkpoint/checkpoint.h"
 #include "worker/checkpoint/fence.h"
 #include "worker/checkpoint/verifying_reader.h"
 #include "worker/engine/layout/layout.h"
+#include "worker/exchange/checkpoint_source.h"
 #include "worker/exchange/model_note.h"
 #include "worker/trainer/agreement/control.h"
 #include "worker/trainer/agreement/work_together.h"
@@ -198,10 +200,20 @@ absl::StatusOr<std::string> FindFolder(const JobConfig& config, Communicator& co
     };
     return Choose(kResumeFrom, find, control, damaged);
   }
-  const absl::Status status = CheckTogether(config.resume_folder, control);
+  std::string folder = config.resume_folder;
+  if (JobOfBest(folder).has_value()) {
+    const auto find = [&](const CheckFolder&) -> absl::StatusOr<FoundCheckpoint> {
+      ASSIGN_OR_RETURN(std::string best, CheckpointFolderOf(config.resume_folder));
+      return FoundCheckpoint{.folder = std::move(best), .manifest = {}, .bad = {}};
+    };
+    ASSIGN_OR_RETURN(folder, Choose(kResumeFrom, find, control, damaged));
+  }
+  // One that is named has nothing older to fall back to.
+  if (const auto known = damaged.find(folder); known != damaged.end()) return known->second;
+  const absl::Status status = CheckTogether(folder, control);
   if (absl::IsNotFound(status)) return Refused(kResumeFrom, status.message());
   RETURN_IF_ERROR(status);
-  return config.resume_folder;
+  return folder;
 }
 
 }  // namespace
@@ -231,10 +243,10 @@ absl::StatusOr<std::unique_ptr<SavedState>> FindSavedState(const JobConfig& conf
                      ", which an earlier attempt has saved: is the "
                      "folder the same on all workers?"));
   }
-  // What the spec names has nothing older to fall back to.
-  for (const std::string& only : {config.resume_model, config.resume_folder}) {
-    const auto known = damaged.find(only);
-    if (folder.empty() && known != damaged.end()) return known->second;
+  // A model has nothing older to fall back to.
+  if (const auto known = damaged.find(config.resume_model);
+      folder.empty() && known != damaged.end()) {
+    return known->second;
   }
   if (folder.empty() && !config.resume_model.empty()) {
     absl::StatusOr<std::unique_ptr<SavedState>> exported = OpenExportedState(config);

@@ -213,6 +213,7 @@ class Loop {
     RETURN_IF_ERROR(c_.engine.executor().Run());
     ASSIGN_OR_RETURN(loss_, JobLoss());
     ++state_.step;
+    state_.held_out.loss.reset();  // that of the step before
     state_.consumed_samples += c_.config.engine.sequences_per_step();
     not_finite_ = c_.engine.clip_state()[kUpdate] == 0;
     not_finite_in_a_row_ = not_finite_ ? not_finite_in_a_row_ + 1 : 0;

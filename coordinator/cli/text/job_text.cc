@@ -162,6 +162,8 @@ void AddProgress(const Job& job, FieldLines* fields) {
                 absl::StrCat(progress.skipped_updates(), " updates: gradient norm not finite"));
   }
   if (!progress.last_checkpoint().empty()) fields->Add("Checkpoint", progress.last_checkpoint());
+  if (!progress.best_checkpoint().empty())
+    fields->Add("Best", absl::StrCat("checkpoint ", progress.best_checkpoint()));
   if (job.has_submit_to_first_step()) {
     fields->Add("First step",
                 absl::StrCat("operation after ",

@@ -63,6 +63,23 @@ void CheckCheckpoint(const v1alpha1::CheckpointSpec& checkpoint, Violations* vio
   violations->Expect(fault.empty(), "checkpoint.resume_from", Quoted(resume), fault);
 }
 
+// Checkpoints are compared by the losses of their own steps, so each must have one.
+void CheckKeepBest(const JobSpec& spec, Violations* violations) {
+  const char* field = "checkpoint.keep_best";
+  if (!spec.checkpoint().keep_best()) return;
+  if (!violations->Expect(spec.has_eval(), field, "true", "false without eval, which measures") ||
+      !violations->Expect(!spec.checkpoint().disabled(), field, "true",
+                          "false, because checkpoints are disabled") ||
+      !violations->Sound({"checkpoint.interval_steps", "eval.interval_steps"})) {
+    return;
+  }
+  const int64_t saved = spec.checkpoint().interval_steps(), measured = spec.eval().interval_steps();
+  violations->Expect(measured > 0 && saved % measured == 0, "checkpoint.interval_steps", saved,
+                     absl::StrCat("a multiple of eval.interval_steps ", measured,
+                                  ", because checkpoint.keep_best compares the losses of "
+                                  "checkpoints"));
+}
+
 void CheckQueue(const v1alpha1::QueueSpec& queue, Violations* violations) {
   violations->Expect(IsValidName(queue.project()), "queue.project", Quoted(queue.project()),
                      "1 to 63 of [a-z0-9-], starting with a letter and not ending with '-'");
@@ -101,6 +118,7 @@ void CheckBatch(const JobSpec& spec, Violations* violations) {
 void CheckTraining(const JobSpec& spec, Violations* violations) {
   CheckOptimizer(spec.optimizer(), violations);
   CheckCheckpoint(spec.checkpoint(), violations);
+  CheckKeepBest(spec, violations);
   CheckQueue(spec.queue(), violations);
   CheckTypes(spec, violations);
 }

@@ -164,6 +164,24 @@ TEST(CheckpointTest, FailureIsAConditionAndKeepsTheLastGoodOne) {
   EXPECT_EQ(job.FindCondition("Checkpointed")->message, "step 20: disk full");
 }
 
+TEST(CheckpointTest, TheBestIsWhatTheNewestReportSays) {
+  Scene scene;
+  StartAcross(scene);
+  const auto report = [&](int64_t step, const std::string& best) {
+    scene.Report("j", 0,
+                 CheckpointDone{.step = step,
+                                .name = absl::StrCat("step-", step),
+                                .ok = true,
+                                .message = "",
+                                .best = best});
+    return scene.job("j").best_checkpoint;
+  };
+  EXPECT_EQ(report(10, ""), "");
+  EXPECT_EQ(report(20, "step-20"), "step-20");
+  EXPECT_EQ(report(30, "step-20"), "step-20");
+  EXPECT_EQ(report(20, "step-10"), "step-20");  // replayed
+}
+
 TEST(FailureTest, FirstFailureKeepsEverythingTheRankSaid) {
   Scene scene;
   StartAcross(scene);

@@ -82,6 +82,7 @@ inline JobRecord FullJob(const std::string& id, int64_t number) {
                    .end_time = {},
                    .first_failure = {}}};
   job.last_checkpoint = "step-00000010";
+  job.best_checkpoint = "step-00000005";
   job.last_checkpoint_step = 10;
   job.submit_to_first_operation = absl::Nanoseconds(1234567);
   job.submit_to_first_step = absl::Seconds(2);

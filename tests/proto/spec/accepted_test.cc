@@ -26,6 +26,10 @@ TEST(AcceptedTest, WeightsDataAndOptionsInAllTheirForms) {
         "checkpoint { resume_from: 'hf:exports/gpt' }",
         "checkpoint { resume_from: 'a/step-1' }",
         "checkpoint { asynchronous: true }",
+        "checkpoint { keep_best: true interval_steps: 10 } eval { interval_steps: 5 prefix: 'held' "
+        "}",
+        "checkpoint { keep_best: true } eval { interval_steps: 5 prefix: 'held' }",
+        "checkpoint { resume_from: 'a/best' }",
         "checkpoint { asynchronous: false disabled: true }",
         "model { initial_weights: 'hf:gpt' } checkpoint { resume_from: 'j' }",
         "model { initial_weights: 'hf:gpt' } steps: 0",

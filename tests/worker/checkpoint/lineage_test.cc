@@ -140,14 +140,14 @@ TEST_F(LineageTest, StrangersInTheFolderStopNothing) {
 
 TEST_F(LineageTest, ANewerFormatIsRefusedAndNothingIsTouched) {
   for (int64_t step : {10, 20, 30}) ASSERT_EQ(Save(kNew, 1, step), absl::OkStatus());
-  Edit("step-00000030", "\"version\": 1", "\"version\": 2");
+  Edit("step-00000030", "\"version\": 1", "\"version\": 3");
   Spill(job_ + "/step-00000010/manifest.json", "torn");
   for (const absl::Status& status :
        {FindNewestValid(job_).status(), FindOwnNewestValid(job_, {Epoch(2), kNew}).status()}) {
     EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
     EXPECT_THAT(
         std::string(status.message()),
-        AllOf(HasSubstr("step-00000030/manifest.json: version: found 2, expected at most 1"),
+        AllOf(HasSubstr("step-00000030/manifest.json: version: found 3, expected at most 2"),
               HasSubstr("a newer release")));
   }
   EXPECT_EQ(Checkpoint::Open(job_ + "/step-00000030").status().code(),

@@ -2,6 +2,7 @@
 #include "worker/checkpoint/manifest.h"
 
 #include <cstdlib>
+#include <limits>
 #include <map>
 #include <random>
 
@@ -61,6 +62,13 @@ Manifest WithRuns() {
   return manifest;
 }
 
+Manifest WithLoss() {
+  Manifest manifest = WithRuns();
+  manifest.state.held_out = {
+      .of = "text", .best_loss = 2.25, .better_loss = 2.5, .without_better = 1, .loss = 2.375};
+  return manifest;
+}
+
 Manifest WithKeys() {
   Manifest manifest = Example();
   manifest.tensors[0].shards[0].key = "w[0,0]";
@@ -79,7 +87,7 @@ void ExpectRefused(const std::string& from, const std::string& to, const std::st
 
 TEST(ManifestTest, RoundTrips) {
   for (const Manifest& manifest :
-       {Example(), WithAttachments(), WithMathHash(), WithRuns(), WithKeys()}) {
+       {Example(), WithAttachments(), WithMathHash(), WithRuns(), WithLoss(), WithKeys()}) {
     const auto parsed = ParseManifest(ManifestText(manifest), "/m.json");
     ASSERT_TRUE(parsed.ok()) << parsed.status();
     EXPECT_EQ(*parsed, manifest);
@@ -89,11 +97,10 @@ TEST(ManifestTest, RoundTrips) {
 // Checkpoints on disk outlive the program that wrote them: these texts never change.
 // STRETTO_REWRITE=1 writes them.
 TEST(ManifestTest, IsWrittenAndReadAsEver) {
-  const std::pair<const char*, Manifest> goldens[] = {{"plain", Example()},
-                                                      {"attachments", WithAttachments()},
-                                                      {"math_hash", WithMathHash()},
-                                                      {"runs", WithRuns()},
-                                                      {"keys", WithKeys()}};
+  const std::pair<const char*, Manifest> goldens[] = {
+      {"plain", Example()},          {"attachments", WithAttachments()},
+      {"math_hash", WithMathHash()}, {"runs", WithRuns()},
+      {"loss", WithLoss()},          {"keys", WithKeys()}};
   for (const auto& [name, manifest] : goldens) {
     const std::string path =
         absl::StrCat(STRETTO_SOURCE_DIR "/tests/golden/manifest/", name, ".json");
@@ -118,6 +125,20 @@ TEST(ManifestTest, KeepsHowTheHeldOutLossWent) {
   EXPECT_EQ(*parsed, manifest);
 }
 
+// Older releases read all but those that have the new field.
+TEST(ManifestTest, OnlyTheLossOfItsStepTakesTheNewerVersion) {
+  Manifest manifest = Example();
+  manifest.state.held_out = {.of = "text", .best_loss = 0.25, .better_loss = 0.25};
+  EXPECT_THAT(ManifestText(manifest), HasSubstr("\"version\": 1"));
+  for (double loss : {0.25, std::numeric_limits<double>::infinity()}) {
+    manifest.state.held_out.loss = loss;
+    EXPECT_THAT(ManifestText(manifest), HasSubstr("\"version\": 2"));
+    const auto parsed = ParseManifest(ManifestText(manifest), "/m.json");
+    ASSERT_TRUE(parsed.ok()) << parsed.status();
+    EXPECT_EQ(*parsed, manifest);
+  }
+}
+
 TEST(ManifestTest, RefusesAHeldOutStateThatCannotBe) {
   const auto refused = [](const std::string& held_out, const std::string& message) {
     const std::string text = absl::StrReplaceAll(
@@ -133,6 +154,8 @@ TEST(ManifestTest, RefusesAHeldOutStateThatCannotBe) {
           "held_out: best_loss: found low, expected a loss");
   refused("{\"of\": \"x\", \"best_loss\": \"nan\", " + rest,
           "held_out: best_loss: found nan, expected a loss");
+  refused("{\"of\": \"x\", \"best_loss\": \"1\", \"loss\": \"nan\", " + rest,
+          "held_out: loss: found nan, expected a loss");
   refused(
       "{\"of\": \"x\", \"best_loss\": \"1\", \"better_loss\": \"1\", "
       "\"without_better\": -1}",
@@ -144,20 +167,20 @@ TEST(ManifestTest, TheHeldOutStateHidesNoEarlierError) {
       ManifestText(Example()), {{"\"version\": 1", "\"version\": 0"},
                                 {"\"tp_size\": 2,", "\"tp_size\": 2, \"held_out\": {},"}});
   EXPECT_EQ(ParseManifest(text, "/m.json").status().message(),
-            "/m.json: version: found 0, expected 1 to 1");
+            "/m.json: version: found 0, expected 1 to 2");
 }
 
 // It may have any other fields.
 TEST(ManifestTest, ANewerVersionIsNoDamage) {
-  const absl::Status status = ParseManifest(R"({"version": 2, "later": []})", "/m.json").status();
+  const absl::Status status = ParseManifest(R"({"version": 3, "later": []})", "/m.json").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(status.message(),
-            "/m.json: version: found 2, expected at most 1: a newer release of Stretto wrote it, "
+            "/m.json: version: found 3, expected at most 2: a newer release of Stretto wrote it, "
             "and can read it");
 }
 
 TEST(ManifestTest, RefusesOtherVersionsAndFields) {
-  ExpectRefused("\"version\": 1", "\"version\": 0", "version: found 0, expected 1 to 1");
+  ExpectRefused("\"version\": 1", "\"version\": 0", "version: found 0, expected 1 to 2");
   ExpectRefused("\"step\": 20", "\"step\": -1", "step: found -1, expected a number in [0, 2^63)");
   ExpectRefused("\"step\": 20", "\"step\": \"20\"", "step: found string");
   ExpectRefused("\"step\": 20", "\"step\": 9223372036854775808", "step: found 9223372036854775808");

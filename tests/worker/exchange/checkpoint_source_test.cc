@@ -20,7 +20,7 @@ class CheckpointSourceTest : public testing::Test {
  protected:
   CheckpointSourceTest() : golden_(*OpenGolden("hf:llama3")) {}
 
-  std::string Write(int64_t step, int64_t epoch) {
+  std::string Write(int64_t step, int64_t epoch, std::optional<double> loss = {}) {
     std::vector<ShardInfo> shards;
     for (int rank : {0, 1}) {
       const std::vector<Parameter> parameters =
@@ -45,6 +45,8 @@ class CheckpointSourceTest : public testing::Test {
     state.step = step;
     state.epoch = epoch;
     state.padded_vocab = 384;
+    state.held_out.of = "text";
+    state.held_out.loss = loss;
     state.world_size = state.tp_size = 2;
     const auto folder = Commit(job_.path(), state, shards, 0, attachments_);
     EXPECT_TRUE(folder.ok()) << folder.status();
@@ -99,6 +101,23 @@ TEST_F(CheckpointSourceTest, NewestOfAJobIsByEpochThenStep) {
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_EQ(*found, newest);
   EXPECT_TRUE(OpenModel(job_.path()).ok());
+}
+
+TEST_F(CheckpointSourceTest, BestOfAJobIsThatOfTheLowestLoss) {
+  Write(10, 1);
+  const auto missing = CheckpointFolderOf(job_ / "best");
+  EXPECT_EQ(missing.status(),
+            absl::NotFoundError((job_ / "best") + ": found no checkpoint with a held-out loss, "
+                                                  "expected one of a job that evaluates: name a "
+                                                  "checkpoint"));
+  Write(20, 1, 2.5);
+  const std::string best = Write(30, 1, 2.0);
+  Write(40, 1, 2.0);
+  EXPECT_EQ(CheckpointFolderOf(job_ / "best").value(), best);
+  EXPECT_TRUE(OpenModel(job_ / "best").ok());
+  Spill(best + "/manifest.json", "{}");
+  EXPECT_THAT(std::string(CheckpointFolderOf(job_ / "best").status().message()),
+              HasSubstr(job_.path() + ": which checkpoint is the best cannot be told: "));
 }
 
 TEST_F(CheckpointSourceTest, DamagedNewestIsAnErrorAndStays) {

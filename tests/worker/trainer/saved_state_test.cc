@@ -341,6 +341,34 @@ TEST_F(SavedStateTest, RanksCheckACheckpointTogether) {
   EXPECT_TRUE(fs::exists(newest + ".bad-1"));
 }
 
+// It is named, so it is never passed over, also when its damage is found late.
+TEST_F(SavedStateTest, TheBestOfAJobIsTakenOrRefused) {
+  const auto engine = MakeEngine();
+  ASSERT_TRUE(engine->Initialise(1).ok());
+  for (const auto& [step, loss] : {std::pair(4, 1.0), {8, 2.0}}) {
+    const auto shard =
+        WriteShard(folder_ / "job", step, {Epoch(1)}, Rank::Of(0), engine->StateTensors());
+    ASSERT_TRUE(shard.ok()) << shard.status();
+    TrainingState state = State(step);
+    state.held_out = {.of = "text", .loss = loss};
+    ASSERT_TRUE(Commit(folder_ / "job", state, {*shard}, 0).ok());
+  }
+  config_.resume_model.clear();
+  config_.resume_folder = folder_ / "job/best";
+  config_.resume_exact = true;
+  const auto group = LocalGroup::Create(1);
+  EXPECT_EQ(Take(*engine, *group[0], config_), "step-00000004");
+  const std::string file = folder_ / "job/step-00000004/rank-00000.safetensors";
+  {
+    std::fstream damaged(file, std::ios::in | std::ios::out | std::ios::binary);
+    damaged.seekp(-1, std::ios::end);
+    damaged.put('\x55');
+  }
+  EXPECT_THAT(Take(*engine, *group[0], config_), HasSubstr(file + ": crc32c: found "));
+  config_.resume_folder = folder_ / "nobody/best";
+  EXPECT_THAT(Take(*engine, *group[0], config_), HasSubstr("checkpoint.resume_from: "));
+}
+
 // An attempt continues its own run, whatever the job began with.
 TEST_F(SavedStateTest, ALaterAttemptContinuesItsRunAndTheFirstWhatTheSpecNames) {
   const auto engine = MakeEngine();

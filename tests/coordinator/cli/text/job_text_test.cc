@@ -217,6 +217,14 @@ TEST(SummaryTest, SaysWhyAJobStoppedEarlyAndItsHeldOutLoss) {
   EXPECT_THAT(Summary(job, false), HasSubstr("\nstopped early: step 20 of 90\nloss "));
 }
 
+TEST(DescribeTest, NamesTheBestCheckpointWhereTheJobKeepsIt) {
+  Job job = SomeJob();
+  const auto text = [&] { return DescribeJob(job, absl::FromUnixSeconds(1100), false); };
+  EXPECT_THAT(text(), Not(HasSubstr("Best:")));
+  job.mutable_progress()->set_best_checkpoint("step-00000040");
+  EXPECT_THAT(text(), testing::ContainsRegex("Best: +checkpoint step-00000040\n"));
+}
+
 TEST(DescribeTest, HasTheLastEvaluationWhereThereIsOne) {
   Job job = SomeJob();
   EXPECT_THAT(DescribeJob(job, absl::FromUnixSeconds(1100), false), Not(HasSubstr("Held out")));
