@@ -50,6 +50,7 @@ void Core::BeginAttempt(const std::string& id) {
 void Core::EndAttempt(const std::string& id, RestartCause cause) {
   JobRecord& job = Change(id);
   effects_.summaries.insert(id);
+  CloseRequest(id);
   if (job.attempts.empty() || job.attempts.back().end_time.has_value()) return;
   AttemptRecord& attempt = job.attempts.back();
   attempt.end_time = now_;

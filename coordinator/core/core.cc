@@ -24,6 +24,8 @@ namespace {
 std::pair<std::string, std::string> RequestOf(const Event& event) {
   if (const auto* create = std::get_if<CreateJob>(&event)) return {"Created", create->caller};
   if (const auto* cancel = std::get_if<CancelJob>(&event)) return {"CancelAsked", cancel->caller};
+  if (const auto* save = std::get_if<CheckpointJob>(&event))
+    return {"CheckpointAsked", save->caller};
   if (const auto* pause = std::get_if<SuspendJob>(&event)) return {"SuspendAsked", pause->caller};
   if (const auto* resume = std::get_if<ResumeJob>(&event)) return {"ResumeAsked", resume->caller};
   return {};

@@ -10,6 +10,7 @@
 //   CancelJob: PENDING, SUSPENDED -> CANCELLED; PREPARING, RUNNING -> CANCELLING -> CANCELLED
 //   SuspendJob: PENDING -> SUSPENDED; PREPARING, RUNNING -> SUSPENDING -> SUSPENDED
 //   ResumeJob: SUSPENDED, FAILED, CANCELLED -> PENDING
+//   CheckpointJob: RUNNING stays RUNNING
 //
 // Rules
 // - A gang is placed whole (placement.h) and gets a new epoch. It is RUNNING once all ranks are
@@ -161,6 +162,7 @@ class Core {
 
   absl::Status Handle(const CreateJob& event);
   absl::Status Handle(const CancelJob& event);
+  absl::Status Handle(const CheckpointJob& event);
   absl::Status Handle(const SuspendJob& event);
   absl::Status Handle(const ResumeJob& event);
   absl::Status Handle(const CordonWorker& event);
@@ -227,6 +229,14 @@ class Core {
   void Suspend(const std::string& id);
   // No next attempt is coming: condition Restarting becomes FALSE if it is TRUE.
   void CloseRestarting(const std::string& id, const std::string& reason);
+
+  // checkpoint_request.cc
+  bool HasOpenRequest(const JobRecord& job) const;
+  void SendSaveTo(const JobRecord& job, const std::string& worker);
+  // Closes the request that a checkpoint report answers, if it is open.
+  void AnswerRequest(const std::string& id, const CheckpointDone& report);
+  // The attempt has ended, and nobody will answer any more.
+  void CloseRequest(const std::string& id);
 
   // layouts.cc
   // The layout in which the job is to be placed next, as JobRecord::layout: before its first

@@ -52,6 +52,13 @@ struct DeleteJob {
   std::string job_id;
 };
 
+// Errors: NotFound; FailedPrecondition (the job does not train, is about to stop, or cannot write
+// checkpoints). Ok for a job that has been asked already.
+struct CheckpointJob {
+  std::string job_id;
+  std::string caller = {};
+};
+
 // Errors: NotFound; FailedPrecondition (the job has ended, or is being cancelled). Ok for a job
 // that is suspended.
 struct SuspendJob {
@@ -148,6 +155,7 @@ struct CheckpointDone {
   std::string name;
   bool ok = true;
   std::string message;
+  int64_t request = 0;  // the newest SendSave that it answers; 0: none
 };
 struct RankExited {
   int32_t exit_code = 0;
@@ -186,8 +194,8 @@ struct RankReported {
 // Time has passed: leases and graces may have ended. Send one about every second.
 struct Tick {};
 
-using Event = std::variant<CreateJob, CancelJob, SuspendJob, ResumeJob, DeleteJob, CordonWorker,
-                           UncordonWorker, ForgetWorker, WorkerRegistered, WorkerHeartbeat,
-                           WorkerDisconnected, RankReported, RankPositions, Tick>;
+using Event = std::variant<CreateJob, CancelJob, CheckpointJob, SuspendJob, ResumeJob, DeleteJob,
+                           CordonWorker, UncordonWorker, ForgetWorker, WorkerRegistered,
+                           WorkerHeartbeat, WorkerDisconnected, RankReported, RankPositions, Tick>;
 
 }  // namespace stretto::coordinator

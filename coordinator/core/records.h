@@ -167,6 +167,9 @@ struct JobRecord {
   std::string last_checkpoint;  // "step-00000100"
   // Of the newest checkpoint report of the newest attempt, good or bad.
   int64_t last_checkpoint_step = 0;
+  // Number of the newest CheckpointJob, from 1. Condition CheckpointRequested is TRUE until it has
+  // its answer.
+  int64_t checkpoint_request = 0;
   // From create_time to the latest rank's report.
   std::optional<absl::Duration> submit_to_first_operation;
   std::optional<absl::Duration> submit_to_first_step;

@@ -145,6 +145,7 @@ void Core::On(const std::string& id, int32_t rank, const StepDone& report) {
 }
 
 void Core::On(const std::string& id, int32_t, const CheckpointDone& report) {
+  AnswerRequest(id, report);
   const JobRecord& job = Get(id);
   // After a restart of the coordinator, ranks replay older reports; these must not replace a newer
   // one.

@@ -112,6 +112,7 @@ void Core::RecoverRanks(const WorkerRegistered& event) {
       }
     }
     if (stop) SendStopTo(Get(id), event.id);
+    if (alive.contains({id, 0})) SendSaveTo(Get(id), event.id);
     // LoseRank above may already have told this worker to stop. Then they never start.
     if (!Get(id).stop_reason.empty()) {
       for (const int32_t rank : never_started) {

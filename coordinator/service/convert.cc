@@ -65,6 +65,13 @@ void Fill(const coordinator::SendStop& from, CoordinatorMessage* to) {
   stop->set_checkpoint(from.checkpoint);
 }
 
+void Fill(const coordinator::SendSave& from, CoordinatorMessage* to) {
+  auto* save = to->mutable_save();
+  save->set_job_uid(from.job_uid);
+  save->set_epoch(from.epoch.value());
+  save->set_request(from.request);
+}
+
 void Fill(const coordinator::SendAck& from, CoordinatorMessage* to) {
   auto* ack = to->mutable_ack();
   ack->set_job_uid(from.job_uid);
@@ -309,9 +316,9 @@ absl::StatusOr<RankReported> FromProto(const v1alpha1::RankReport& message,
           coordinator::StepDone{message.step().step(), FromProto(message.step().end_time())};
       return event;
     case Report::kCheckpoint:
-      event.report =
-          coordinator::CheckpointDone{message.checkpoint().step(), message.checkpoint().name(),
-                                      message.checkpoint().ok(), message.checkpoint().message()};
+      event.report = coordinator::CheckpointDone{
+          message.checkpoint().step(), message.checkpoint().name(), message.checkpoint().ok(),
+          message.checkpoint().message(), message.checkpoint().request()};
       return event;
     case Report::kExit:
       event.report = Exited(message.exit());

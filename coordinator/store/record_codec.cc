@@ -220,6 +220,7 @@ void ReadJob(const Json& json, JobRecord* job) {
   ReadFailure(json, "suspect", &job->suspect);
   Read(json, "last_checkpoint", &job->last_checkpoint);
   Read(json, "last_checkpoint_step", &job->last_checkpoint_step);
+  Read(json, "checkpoint_request", &job->checkpoint_request);
   ReadDuration(json, "submit_to_first_operation", &job->submit_to_first_operation);
   ReadDuration(json, "submit_to_first_step", &job->submit_to_first_step);
   std::vector<JobEvent> events;
@@ -299,6 +300,7 @@ std::string EncodeJobBody(const JobRecord& job) {
   if (job.restart) json["restart"] = FromPolicy(*job.restart);
   if (!job.fallbacks.empty()) json["layouts"] = FromFallbacks(job.fallbacks);
   if (job.layout != 0) json["layout"] = job.layout;
+  if (job.checkpoint_request != 0) json["checkpoint_request"] = job.checkpoint_request;
   for (const AttemptRecord& attempt : job.attempts) {
     json["attempts"].push_back(FromAttempt(attempt));
   }

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+
+// Each rank writes its shard, and the ranks exchange what they have written. Rank 0 commits the
+// checkpoint if all shards are there, reports it, and its verdict is that of all ranks.
+
 #include "worker/trainer/checkpointing.h"
 
 #include <google/protobuf/util/time_util.h>
@@ -67,7 +71,8 @@ int64_t BytesOf(const std::vector<std::string>& texts) {
 
 }  // namespace
 
-absl::StatusOr<std::string> SaveCheckpoint(const TrainContext& context, const TrainState& state) {
+absl::StatusOr<std::string> SaveCheckpoint(const TrainContext& context, const TrainState& state,
+                                           int64_t request) {
   const JobConfig& config = context.config;
   const absl::Duration begin = Clock::Real().Monotonic();
   RETURN_IF_ERROR(CheckReplicas(config.engine, context.engine, context.control));
@@ -99,6 +104,7 @@ absl::StatusOr<std::string> SaveCheckpoint(const TrainContext& context, const Tr
   checkpoint->set_step(state.step);
   checkpoint->set_name(CheckpointName(state.step));
   checkpoint->set_ok(ok);
+  checkpoint->set_request(request);
   *checkpoint->mutable_time() = google::protobuf::util::TimeUtil::NanosecondsToTimestamp(
       absl::ToUnixNanos(Clock::Real().Now()));
   checkpoint->set_seconds(absl::ToDoubleSeconds(Clock::Real().Monotonic() - begin));

@@ -11,8 +11,9 @@ namespace stretto::trainer {
 
 // Writes a checkpoint. Every rank calls this together, between steps. A checkpoint that cannot be
 // written is reported and leaves older ones unchanged; the result is then the reason, and otherwise
-// empty. Errors, which end training: those of CheckReplicas, before anything is written, and of the
+// empty. The report answers the request of this number, if it is not 0. Errors, which end training: those of CheckReplicas, before anything is written, and of the
 // group.
-absl::StatusOr<std::string> SaveCheckpoint(const TrainContext& context, const TrainState& state);
+absl::StatusOr<std::string> SaveCheckpoint(const TrainContext& context, const TrainState& state,
+                                           int64_t request = 0);
 
 }  // namespace stretto::trainer

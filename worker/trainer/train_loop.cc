@@ -94,13 +94,13 @@ class Loop {
   }
 
   // Returns the result if any rank was asked to stop, and nothing if training continues. If any was
-  // asked for a checkpoint, it is written first. A stop that could not save what it was asked to is
+  // asked for a checkpoint, it is written in both cases. A stop that could not save what it was asked to is
   // not clean: its status is the reason.
   std::optional<TrainResult> Stopped() {
     const StopRequest request = Request();
     const absl::StatusOr<ControlWord> all = AgreeOn(request);
     if (!all.ok()) return Ended(ReasonOfCheckpoint(all.status()), all.status());
-    if (!all->stop) return std::nullopt;
+    if (!all->stop) return all->checkpoint ? SavedOnRequest() : std::nullopt;
     if (all->fenced) {  // no rank may save, whatever the others were asked for
       return Ended(ExitReason::kStaleEpoch,
                    absl::AbortedError("a newer attempt of this job has begun"));
@@ -128,6 +128,22 @@ class Loop {
     return result;
   }
 
+  // Saves between two steps. Training continues, whether or not that was possible.
+  std::optional<TrainResult> SavedOnRequest() {
+    const int64_t begin = NowNanoseconds();
+    const absl::Status status = Save().status();
+    waits_.checkpoint.push_back({begin, NowNanoseconds()});  // of the step that follows
+    if (!status.ok()) return Ended(ReasonOfCheckpoint(status), status);
+    return std::nullopt;
+  }
+
+  // Whether rank 0 was asked for a checkpoint that no report has answered. One that was written
+  // after the last step may be older than the request, which the checkpoint after the next step answers.
+  bool MustSave() const {
+    return c_.config.rank == 0 && c_.link.save_request() > answered_request_ &&
+           !c_.config.checkpoint_disabled && state_.step > last_checkpoint_;
+  }
+
   // A job of no steps only writes its initial weights.
   TrainResult WriteWeights() {
     if (absl::Status status = SaveLast(); !status.ok()) {
@@ -141,7 +157,9 @@ class Loop {
   // Returns as SaveCheckpoint.
   absl::StatusOr<std::string> Save() {
     c_.flight.SetPhase(FlightPhase::kCheckpoint, Clock::Real().Monotonic());
-    ASSIGN_OR_RETURN(std::string failed, SaveCheckpoint(c_, state_));
+    const int64_t request = c_.link.save_request();
+    ASSIGN_OR_RETURN(std::string failed, SaveCheckpoint(c_, state_, request));
+    answered_request_ = request;
     if (failed.empty()) last_checkpoint_ = state_.step;
     fenced_ = !failed.empty() && c_.config.rank == 0 &&
               absl::IsAborted(CheckFence(c_.config.checkpoint_folder, AttemptOf(c_.config)));
@@ -192,7 +210,7 @@ class Loop {
   absl::StatusOr<ControlWord> AgreeOn(const StopRequest& request) {
     const bool terminate = c_.terminate.load();
     return Agree(c_.control, {.stop = request.stop || terminate,
-                              .checkpoint = request.checkpoint || terminate,
+                              .checkpoint = request.checkpoint || terminate || MustSave(),
                               .fenced = fenced_});
   }
 
@@ -306,14 +324,13 @@ class Loop {
   }
 
   absl::Status MaybeCheckpoint() {
-    waits_.checkpoint.clear();
     const bool due = IsDue(c_.config.checkpoint_interval) || EarlyStopped();
     // The step that fails the job saves nothing: its updates may not have waited for the norm.
     if (c_.config.checkpoint_disabled || !due || TooManyNotFinite()) return absl::OkStatus();
     const int64_t begin = NowNanoseconds();
     const bool last = state_.step == c_.config.steps || EarlyStopped();
     RETURN_IF_ERROR(last ? SaveLast() : Save().status());
-    waits_.checkpoint = {{begin, NowNanoseconds()}};
+    waits_.checkpoint.push_back({begin, NowNanoseconds()});
     return absl::OkStatus();
   }
 
@@ -347,6 +364,7 @@ class Loop {
     // Record the trace before the report, so that whoever learns of a step can see its trace.
     c_.trace.Record(*step, c_.engine.executor().intervals(), waits_, {step_begin_, now},
                     wall_begin_);
+    waits_.checkpoint.clear();
     step_begin_ = now;
     raw_begin_ = raw;
     wall_begin_ = wall;
@@ -360,6 +378,7 @@ class Loop {
   double raw_begin_ = 0;
   absl::Time wall_begin_;                          // the same instant
   double loss_ = 0;                                // of the last step
+  int64_t answered_request_ = 0;                   // as DaemonLink::save_request
   int64_t last_checkpoint_;                        // the step that a stop need not save again
   std::optional<v1alpha1::Evaluation> evaluated_;  // the evaluation after the last step
   std::string unsaved_;                 // why the end of training could not be saved; else empty

@@ -79,6 +79,9 @@ std::string Text(const SendStop& m) {
   return absl::StrCat("stop ", m.job_id, " epoch=", m.epoch.value(), " reason=", m.reason,
                       " grace=", absl::FormatDuration(m.grace), m.checkpoint ? " checkpoint" : "");
 }
+std::string Text(const SendSave& m) {
+  return absl::StrCat("save ", m.job_id, " epoch=", m.epoch.value(), " request=", m.request);
+}
 std::string Text(const SendAck& m) {
   return absl::StrCat("ack ", m.job_uid, "/", m.rank.value(), " sequence=", m.sequence);
 }
@@ -166,6 +169,7 @@ Result Scene::Submit(const std::string& id, Gang gang, const std::string& reques
 }
 
 Result Scene::Cancel(const std::string& id) { return Do(CancelJob{id, "ann"}); }
+Result Scene::Checkpoint(const std::string& id) { return Do(CheckpointJob{id, "ann"}); }
 Result Scene::Suspend(const std::string& id) { return Do(SuspendJob{id, "ann"}); }
 Result Scene::Resume(const std::string& id) { return Do(ResumeJob{id, "ann"}); }
 Result Scene::Cordon(const std::string& worker, bool drain) {

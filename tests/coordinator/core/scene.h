@@ -36,6 +36,7 @@ class Scene final : public Transport, public Persistence {
   std::string project = "default";
   bool saves = true;
   Result Cancel(const std::string& id);
+  Result Checkpoint(const std::string& id);
   Result Suspend(const std::string& id);
   Result Resume(const std::string& id);
   Result Cordon(const std::string& worker, bool drain = false);

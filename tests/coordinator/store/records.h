@@ -83,6 +83,7 @@ inline JobRecord FullJob(const std::string& id, int64_t number) {
                    .first_failure = {}}};
   job.last_checkpoint = "step-00000010";
   job.last_checkpoint_step = 10;
+  job.checkpoint_request = 4;
   job.submit_to_first_operation = absl::Nanoseconds(1234567);
   job.submit_to_first_step = absl::Seconds(2);
   job.summary = std::string("\x0a\x00\x80", 3);
