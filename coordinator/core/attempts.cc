@@ -51,6 +51,7 @@ void Core::EndAttempt(const std::string& id, RestartCause cause) {
   JobRecord& job = Change(id);
   effects_.summaries.insert(id);
   CloseRequest(id);
+  stragglers_.erase(id);
   if (job.attempts.empty() || job.attempts.back().end_time.has_value()) return;
   AttemptRecord& attempt = job.attempts.back();
   attempt.end_time = now_;
@@ -94,7 +95,7 @@ void Core::Release(const std::string& id, JobState state) {
   job.stop_with_checkpoint = false;
   job.first_failure.reset();
   job.suspect.reset();
-  for (const char* of_ranks : {"DevicesHealthy", "WorkersReachable"}) {
+  for (const char* of_ranks : {"DevicesHealthy", "WorkersReachable", "RanksBalanced"}) {
     if (job.FindCondition(of_ranks) != nullptr)
       SetCondition(id, of_ranks, ConditionStatus::kTrue, "Released", "");
   }

@@ -30,6 +30,8 @@
 //   anything else: its runs are not known here, and must not be ended for that.
 // - If a worker comes back without a rank that was assigned to it, the rank is assigned again if it
 //   was never prepared; otherwise it has failed with reason TrainerLost.
+// - A rank whose own work takes longer than that of the ranks of its stage makes them wait: condition
+//   RanksBalanced names it (straggler.h). Steps that a rank reports again, or late, do not count.
 // - A slot with a fault takes no new rank. A rank that runs on one continues, and condition
 //   DevicesHealthy of the job reports the fault; the rank itself finds out whether the fault is
 //   fatal.
@@ -56,6 +58,7 @@
 #include "coordinator/core/job_index.h"
 #include "coordinator/core/quota.h"
 #include "coordinator/core/records.h"
+#include "coordinator/core/straggler.h"
 #include "coordinator/membership/membership.h"
 #include "coordinator/placement/placement.h"
 
@@ -141,12 +144,16 @@ class Core {
   Placement PlaceNow(const JobRecord& job) const;
   // Returns Ok if the job would be accepted. Errors: those of CheckQuota.
   absl::Status CheckQuota(const std::string& project, int32_t ranks) const;
+  // How the ranks of the job's attempt compare; null until one has reported a step.
+  const StragglerWatch* FindStragglers(const std::string& job_id) const;
   Epoch last_epoch() const { return epoch_.last; }
 
  private:
   struct Job {
     JobRecord record;
-    std::vector<int64_t> acked;                      // by rank; not stored
+    std::vector<int64_t> acked;  // by rank; not stored
+    // By rank: the newest report that its worker had when it registered. Not stored.
+    std::vector<int64_t> replayed = {};
     std::map<int32_t, RankPosition> positions = {};  // of ranks that do not move; not stored
     // When its next attempt may start, on the steady clock. Not stored: after a restart of the
     // coordinator the job waits for its whole delay again.
@@ -185,6 +192,10 @@ class Core {
   void On(const std::string& id, int32_t rank, const CheckpointDone& report);
   void On(const std::string& id, int32_t rank, const RankExited& report);
   void On(const std::string& id, int32_t rank, const RankWarned& report);
+  // A step that has just ended.
+  void Compare(const std::string& id, int32_t rank, const StepDone& report);
+  // Sets condition RanksBalanced.
+  void ShowStragglers(const std::string& id, const StragglerWatch& watch);
 
   // positions.cc
   void ForgetPositions(const std::string& worker);
@@ -300,6 +311,9 @@ class Core {
   std::map<int64_t, std::string> id_by_number_;
   std::map<int64_t, std::string> live_;  // jobs that have not ended, by number
   JobIndex index_;
+  // By job id, of attempts that train. Undo keeps what it has added: a step that is reported again
+  // counts twice then, which medians bear.
+  std::map<std::string, StragglerWatch> stragglers_;
 
   // Of the Apply in progress, else of the last one.
   absl::Time now_ = absl::InfinitePast();  // for records

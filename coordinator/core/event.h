@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "coordinator/core/hang.h"
 #include "coordinator/core/records.h"
+#include "coordinator/core/straggler.h"
 #include "coordinator/membership/membership.h"
 #include "coordinator/placement/placement.h"
 #include "proto/base/ids.h"
@@ -149,6 +150,7 @@ struct FirstOperationDone {
 struct StepDone {
   int64_t step = 0;
   absl::Time end_time;
+  StepTimes times = {};
 };
 struct CheckpointDone {
   int64_t step = 0;

@@ -87,6 +87,8 @@ void Core::RecoverRanks(const WorkerRegistered& event) {
     const JobRecord* job = FindJobByUid(rank.job_uid);
     if (job == nullptr || job->epoch != rank.epoch) continue;
     held.emplace(job->id, rank.rank.value());
+    if (rank.rank.value() < static_cast<int32_t>(job->ranks.size()))
+      Touch(job->id).replayed[static_cast<size_t>(rank.rank.value())] = rank.last_sequence;
     if (rank.alive) alive.emplace(job->id, rank.rank.value());
   }
   std::set<int32_t> slots;

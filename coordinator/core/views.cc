@@ -40,11 +40,11 @@ absl::StatusOr<Core> Core::Restore(Snapshot snapshot, CoreOptions options) {
       }
     }
     core.last_number_ = std::max(core.last_number_, job.number);
-    std::vector<int64_t> acked(job.ranks.size(), 0);
+    std::vector<int64_t> none(job.ranks.size(), 0);
     absl::Duration delay;
     if (job.next_attempt_time && !job.attempts.empty() && job.attempts.back().end_time)
       delay = *job.next_attempt_time - *job.attempts.back().end_time;
-    core.Insert({.record = std::move(job), .acked = std::move(acked), .next_attempt = delay});
+    core.Insert({.record = std::move(job), .acked = none, .replayed = none, .next_attempt = delay});
   }
   return core;
 }
@@ -77,6 +77,11 @@ absl::Status Core::CheckAttempt(const std::string& uid, Epoch epoch) const {
                                            "; expected a job that holds slots"));
   }
   return absl::OkStatus();
+}
+
+const StragglerWatch* Core::FindStragglers(const std::string& job_id) const {
+  const auto found = stragglers_.find(job_id);
+  return found == stragglers_.end() ? nullptr : &found->second;
 }
 
 const Worker* Core::FindWorker(const std::string& id) const { return membership_.Find(id); }

@@ -89,10 +89,21 @@ void AddProjects(const coordinator::Core& core, telemetry::ClusterState* state) 
   }
 }
 
+void AddStragglers(const coordinator::Core& core, const JobRecord& job,
+                   telemetry::ClusterState* state) {
+  const coordinator::StragglerWatch* watch = core.FindStragglers(job.id);
+  if (watch == nullptr) return;
+  for (int32_t rank = 0; rank < static_cast<int32_t>(job.ranks.size()); ++rank) {
+    const double lost = watch->LostSeconds(rank);
+    if (lost >= 0) state->straggler_seconds[{job.id, rank}] = lost;
+  }
+}
+
 void AddJobs(const coordinator::Core& core, absl::Time now, telemetry::ClusterState* state) {
   for (const JobRecord* job : core.Jobs()) {
     ++state->jobs[coordinator::JobStateName(job->state)];
     if (!job->end_time.has_value() || now - *job->end_time < kEndedJobs) AddTimes(*job, now, state);
+    AddStragglers(core, *job, state);
     if (job->state == JobState::kPending) {
       ++state->queue[{DeviceName(job->device_kind), PriorityLabel(job->priority),
                       ProjectLabel(core.options().quotas, job->project)}];

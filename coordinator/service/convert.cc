@@ -96,6 +96,19 @@ coordinator::RankExited Exited(const v1alpha1::RankExit& exit) {
   return event;
 }
 
+// In what is left of a step, a rank may have waited for others.
+coordinator::StepTimes TimesOf(const v1alpha1::StepReport& step) {
+  coordinator::StepTimes times{.own = 0, .wall = step.wall_seconds()};
+  for (const v1alpha1::Ledger::Entry& entry : step.ledger().entries()) {
+    if (entry.part() == v1alpha1::Ledger::COMPUTE_HIDING ||
+        entry.part() == v1alpha1::Ledger::COMPUTE_ALONE ||
+        entry.part() == v1alpha1::Ledger::DATA_WAIT) {
+      times.own += entry.seconds();
+    }
+  }
+  return times;
+}
+
 void FillConditions(const coordinator::JobRecord& record, v1alpha1::Job* job) {
   for (const coordinator::Condition& from : record.conditions) {
     auto* condition = job->add_conditions();
@@ -312,8 +325,8 @@ absl::StatusOr<RankReported> FromProto(const v1alpha1::RankReport& message,
       event.report = coordinator::FirstOperationDone{FromProto(message.first_operation().time())};
       return event;
     case Report::kStep:
-      event.report =
-          coordinator::StepDone{message.step().step(), FromProto(message.step().end_time())};
+      event.report = coordinator::StepDone{
+          message.step().step(), FromProto(message.step().end_time()), TimesOf(message.step())};
       return event;
     case Report::kCheckpoint:
       event.report = coordinator::CheckpointDone{

@@ -204,7 +204,7 @@ Result Scene::Register(const std::string& worker, int32_t slots, const std::vect
                           .epoch = rank.epoch ? Epoch(*rank.epoch) : job.epoch,
                           .rank = Rank::Of(rank.rank),
                           .alive = rank.alive,
-                          .last_sequence = 0});
+                          .last_sequence = rank.last_sequence});
   }
   const Result result = Do(event);
   if (result.status.ok()) sessions_[worker] = event.session;
