@@ -132,6 +132,9 @@ class Core {
   // Whether the project of a job that waits has no devices left for it. `taken` are slots of
   // projects, beyond those that the index knows.
   bool IsOverQuota(const JobRecord& job, const std::map<std::string, int64_t>& taken = {}) const;
+  // The devices of its project that a job that waits keeps from later jobs of it: those of the
+  // largest layout in which it may start.
+  int64_t ClaimOf(const JobRecord& job) const;
   // Whether a job waited for the time of its next attempt, not for slots, when the core last looked
   // for jobs to place.
   bool BacksOff(const JobRecord& job) const;

@@ -72,8 +72,8 @@ void Core::PlaceKind(int32_t kind, Pass* pass) {
       walk.CloseLane();
       continue;
     }
-    claimed[record.project] += job.gang.ranks();
     std::vector<RankSlot> ranks = pass->placer.Take(job);
+    claimed[record.project] += ranks.empty() ? ClaimOf(record) : job.gang.ranks();
     if (!ranks.empty()) {
       pass->taken[record.project] += job.gang.ranks();
       pass->placed.emplace(key->number, Placed{job.id, std::move(ranks)});
@@ -113,7 +113,7 @@ std::vector<RankSlot> Core::TryPlacing(const JobRecord& job) const {
       walk.CloseLane();
       continue;
     }
-    claimed[ahead.project] += other.gang.ranks();
+    claimed[ahead.project] += ClaimOf(ahead);
     Reserve(ahead, &placer);
     if (++tried > kTriedBehindFirst || !placer.HasRoom(job.device_kind)) return {};
   }

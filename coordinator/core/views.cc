@@ -147,6 +147,16 @@ bool Core::IsOverQuota(const JobRecord& job, const std::map<std::string, int64_t
   return used > devices;
 }
 
+int64_t Core::ClaimOf(const JobRecord& job) const {
+  const int64_t most = DevicesOf(options_.quotas, job.project);
+  int64_t claim = job.gang.ranks() <= most ? job.gang.ranks() : 0;
+  if (job.attempt == 0) return claim;
+  for (const Gang& gang : job.fallbacks) {
+    if (gang.ranks() <= most) claim = std::max<int64_t>(claim, gang.ranks());
+  }
+  return claim;
+}
+
 bool Core::ExceedsQuota(const JobRecord& job) const {
   return Queued(job).gang.ranks() > DevicesOf(options_.quotas, job.project);
 }
