@@ -91,9 +91,10 @@ class Core {
   explicit Core(CoreOptions options = {});
 
   // Returns the state after a restart, at which the steady clock begins at 0: jobs are as stored,
-  // and workers are LOST since then. Errors: DataLoss (records contradict each other: two jobs with
+  // and workers are LOST since then. `now` is of the wall clock: what is left of a delay before the
+  // next attempt is known by it alone. Errors: DataLoss (records contradict each other: two jobs with
   // one uid, a slot taken twice, a job ahead of the stored epoch).
-  static absl::StatusOr<Core> Restore(Snapshot snapshot, CoreOptions options);
+  static absl::StatusOr<Core> Restore(Snapshot snapshot, CoreOptions options, absl::Time now);
 
   Effects Apply(const Event& event, Moment now);
 
@@ -158,8 +159,7 @@ class Core {
     // By rank: the newest report that its worker had when it registered. Not stored.
     std::vector<int64_t> replayed = {};
     std::map<int32_t, RankPosition> positions = {};  // of ranks that do not move; not stored
-    // When its next attempt may start, on the steady clock. Not stored: after a restart of the
-    // coordinator the job waits for its whole delay again.
+    // When its next attempt may start, on the steady clock. Not stored (Restore).
     absl::Duration next_attempt = {};
   };
   // The old values of everything touched since the last Apply began; nullopt if it did not exist.

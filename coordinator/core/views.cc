@@ -11,7 +11,7 @@
 
 namespace stretto::coordinator {
 
-absl::StatusOr<Core> Core::Restore(Snapshot snapshot, CoreOptions options) {
+absl::StatusOr<Core> Core::Restore(Snapshot snapshot, CoreOptions options, absl::Time now) {
   Core core(options);
   core.epoch_ = snapshot.epoch;
   core.cluster_id_ = std::move(snapshot.cluster_id);
@@ -42,8 +42,11 @@ absl::StatusOr<Core> Core::Restore(Snapshot snapshot, CoreOptions options) {
     core.last_number_ = std::max(core.last_number_, job.number);
     std::vector<int64_t> none(job.ranks.size(), 0);
     absl::Duration delay;
-    if (job.next_attempt_time && !job.attempts.empty() && job.attempts.back().end_time)
-      delay = *job.next_attempt_time - *job.attempts.back().end_time;
+    // A wall clock that was set back meanwhile must not make the delay longer.
+    if (job.next_attempt_time && !job.attempts.empty() && job.attempts.back().end_time) {
+      const absl::Time begin = std::max(now, *job.attempts.back().end_time);
+      delay = std::max(absl::ZeroDuration(), *job.next_attempt_time - begin);
+    }
     core.Insert({.record = std::move(job), .acked = none, .replayed = none, .next_attempt = delay});
   }
   return core;

@@ -272,7 +272,7 @@ void Scene::Advance(absl::Duration duration, const std::vector<std::string>& ali
 
 void Scene::Restart() {
   Snapshot snapshot = *faulty_.Load();
-  auto core = Core::Restore(std::move(snapshot), options_);
+  auto core = Core::Restore(std::move(snapshot), options_, now());
   STRETTO_CHECK(core.ok());
   driver_ = std::make_unique<Driver>(*std::move(core), *this, *this);
   sessions_.clear();
