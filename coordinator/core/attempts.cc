@@ -112,6 +112,7 @@ void Core::Suspend(const std::string& id) {
   EndAttempt(id, RestartCause::kNone);
   Release(id, JobState::kSuspended);
   Change(id).next_attempt_time.reset();
+  Change(id).suspend_time = now_;
   if (Get(id).FindCondition("Running") != nullptr) {
     SetCondition(id, "Running", ConditionStatus::kFalse, kSuspendReason, "");
   }
@@ -156,6 +157,9 @@ absl::Status Core::Handle(const ResumeJob& event) {
   Release(event.job_id, JobState::kPending);
   JobRecord& job = Change(event.job_id);
   live_[job.number] = event.job_id;
+  const absl::Time since = job.suspend_time.value_or(job.end_time.value_or(now_));
+  job.paused += std::max(absl::ZeroDuration(), now_ - since);  // the wall clock may be set back
+  job.suspend_time.reset();
   job.end_time.reset();
   job.next_attempt_time.reset();
   job.restarts = 0;

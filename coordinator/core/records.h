@@ -152,6 +152,8 @@ struct JobRecord {
   int32_t restarts = 0;                         // that count towards restart->max
   std::vector<AttemptRecord> attempts;          // the newest kKeptAttempts, oldest first
   std::optional<absl::Time> next_attempt_time;  // of a PENDING job that failed: not earlier
+  std::optional<absl::Time> suspend_time;       // of a SUSPENDED job: since when
+  absl::Duration paused;                        // before it was resumed: SUSPENDED, or ended
 
   // The next four are of the newest attempt.
   std::string preempted_by;  // id of the job that its slots are to go to; empty: none

@@ -60,7 +60,10 @@ void AddTimes(const JobRecord& job, absl::Time now, telemetry::ClusterState* sta
   const auto add = [&](const char* name, absl::Duration time) {
     state->job_times[{job.id, name}] = std::max(time, absl::ZeroDuration());
   };
-  add("PENDING", placed - job.create_time - earlier);
+  const absl::Duration paused =
+      job.paused + (job.suspend_time ? end - *job.suspend_time : absl::ZeroDuration());
+  if (paused > absl::ZeroDuration()) add("SUSPENDED", paused);
+  add("PENDING", placed - job.create_time - earlier - paused);
   add("PREPARING", prepared - placed);
   add("RUNNING", end - prepared + earlier);
 }

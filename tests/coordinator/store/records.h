@@ -51,6 +51,8 @@ inline JobRecord FullJob(const std::string& id, int64_t number) {
                  .on = {RestartCause::kCrash, RestartCause::kHang}};
   job.restarts = 2;
   job.next_attempt_time = kTime + absl::Seconds(3);
+  job.suspend_time = kTime + absl::Seconds(4);
+  job.paused = absl::Seconds(5);
   job.stop_reason = "Killed";
   job.stop_with_checkpoint = true;
   job.first_failure = {.rank = 0,
