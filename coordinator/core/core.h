@@ -205,11 +205,25 @@ class Core {
   void FailIfHung(const std::string& id);
 
   // queue.cc
+  // Jobs behind the first in line that are tried, so that the work of an event has a bound.
+  static constexpr int kTriedBehindFirst = 256;
   void PlaceQueued();
   struct Pass;
   void PlaceKind(int32_t kind, Pass* pass);
   // Also for its other layouts, of which it may use one when workers are lost.
   void Reserve(const JobRecord& job, Placer* placer) const;
+  // The jobs that wait for a kind of slot, as far as they have been passed in their order.
+  struct Ahead {
+    QueueWalk walk;
+    std::map<std::string, int64_t> claimed = {};  // devices, by project
+    std::set<std::string> held_up = {};           // projects over their quota
+    std::optional<QueueKey> next = {};            // not passed yet
+    int tried = 0;
+  };
+  // Passes the jobs before `end`, and reserves what they could use. Returns false, perhaps early, if
+  // nothing is left for those behind; with `if_full` it looks at reservations alone and not at what
+  // is free.
+  bool ReserveAhead(const QueueKey& end, bool if_full, Ahead* ahead, Placer* placer) const;
   std::vector<RankSlot> TryPlacing(const JobRecord& job) const;
   bool IsInContact(const JobRecord& job) const;  // every rank's worker is READY
   std::vector<int64_t> VictimsFor(const QueuedJob& job, int32_t priority,
@@ -267,9 +281,7 @@ class Core {
   // The workers of its ranks that may be given up.
   std::set<std::string> LostWorkersOf(const JobRecord& job) const;
   void GiveUpLostRanks();
-  // Whether the job may start again, and has room on workers in contact once its attempt has ended.
-  // If so, that room is taken from `cluster`.
-  bool MayMove(const JobRecord& job, std::vector<WorkerView>* cluster) const;
+  class Moves;
   // Sets condition WorkersReachable of the jobs on a worker that has registered.
   void ShowReturn(const std::string& worker);
 

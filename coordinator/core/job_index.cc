@@ -89,6 +89,12 @@ void JobIndex::Remove(int64_t number) {
   entries_.erase(found);
 }
 
+const Lanes& JobIndex::LanesOf(int32_t kind) const {
+  static const Lanes kNone;
+  const auto found = waiting_.find(kind);
+  return found == waiting_.end() ? kNone : found->second;
+}
+
 int64_t JobIndex::WaitingBefore(int32_t kind, const QueueKey& key) const {
   const auto found = waiting_.find(kind);
   if (found == waiting_.end()) return 0;

@@ -65,6 +65,7 @@ class JobIndex {
 
   // The PENDING jobs by the kind of slot that they need; no empty entries.
   const std::map<int32_t, Lanes>& waiting() const { return waiting_; }
+  const Lanes& LanesOf(int32_t kind) const;  // of jobs that wait; may be empty
   // How many jobs of this kind wait before this one.
   int64_t WaitingBefore(int32_t kind, const QueueKey& key) const;
   // The jobs that hold slots of a kind, the last in line first.

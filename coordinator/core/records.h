@@ -182,6 +182,7 @@ struct JobRecord {
     return number == 0 ? gang : fallbacks[static_cast<size_t>(number) - 1];
   }
   int32_t world_size() const { return GangIn(layout).ranks(); }
+  std::vector<RankSlot> slots() const;  // by rank
   // The number of steps that all ranks have finished, not counting those that a later attempt does
   // again.
   int64_t steps_done() const;
