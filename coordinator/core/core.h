@@ -140,6 +140,9 @@ class Core {
   // for jobs to place.
   bool BacksOff(const JobRecord& job) const;
   std::vector<WorkerView> ClusterView() const;
+  // The cluster as it is. Valid until the next Apply or Undo. It is kept, and follows the use of
+  // slots, until a worker changes: so most events and questions do not look at every worker.
+  const Placer& Slots() const;
   const JobRecord& JobOf(int64_t number) const { return Get(id_by_number_.at(number)); }
   // Ids of the jobs that end to make room for this one.
   std::vector<std::string> PreemptedFor(const JobRecord& job) const;
@@ -202,6 +205,7 @@ class Core {
 
   // positions.cc
   void ForgetPositions(const std::string& worker);
+  void FailHungJobs();
   void FailIfHung(const std::string& id);
 
   // queue.cc
@@ -326,6 +330,11 @@ class Core {
   std::map<int64_t, std::string> id_by_number_;
   std::map<int64_t, std::string> live_;  // jobs that have not ended, by number
   JobIndex index_;
+  int64_t worker_changes_ = 0;  // counts changes of the membership, heartbeats excepted
+  // Slots(), and the worker_changes_ that it contains.
+  mutable std::optional<std::pair<Placer, int64_t>> slots_;
+  // Numbers of the jobs that may have positions.
+  std::set<int64_t> still_;
   // By job id, of attempts that train. Undo keeps what it has added: a step that is reported again
   // counts twice then, which medians bear.
   std::map<std::string, StragglerWatch> stragglers_;

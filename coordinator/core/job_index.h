@@ -81,6 +81,12 @@ class JobIndex {
   // The same of all workers on which some slot is held.
   const std::map<std::string, std::map<int32_t, int64_t>>& held() const { return held_; }
 
+  // Whether slots are held now, of those whose use has changed since the last call; the newest last.
+  std::vector<std::pair<RankSlot, bool>> TakeSlotChanges() {
+    return std::exchange(slot_changes_, {});
+  }
+  bool HasSlotChanges() const { return !slot_changes_.empty(); }
+
   // End and number of the jobs that have ended.
   const std::set<std::pair<absl::Time, int64_t>>& ended() const { return ended_; }
 
@@ -96,6 +102,7 @@ class JobIndex {
   std::string LaneOf(const Entry& entry) const;
 
   Quotas quotas_;
+  std::vector<std::pair<RankSlot, bool>> slot_changes_;
   std::map<int64_t, Entry> entries_;
   std::set<std::pair<absl::Time, int64_t>> ended_;
   std::map<int32_t, Lanes> waiting_;

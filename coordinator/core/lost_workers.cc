@@ -73,9 +73,9 @@ class Core::Moves {
     const auto found = rooms_.find(kind);
     if (found != rooms_.end()) return found->second;
     const Lanes& lanes = core_.index_.LanesOf(kind);
-    const Placer cluster(core_.ClusterView());
     Rooms& rooms =
-        rooms_.emplace(kind, Rooms{{.walk = QueueWalk(lanes)}, cluster, cluster}).first->second;
+        rooms_.emplace(kind, Rooms{{.walk = QueueWalk(lanes)}, core_.Slots(), core_.Slots()})
+            .first->second;
     for (const auto& [name, keys] : lanes) {
       std::map<std::string, int64_t> claimed;
       const size_t count = std::min<size_t>(keys.size(), kTriedBehindFirst);

@@ -34,7 +34,7 @@ void Core::PlaceQueued() {
   last_placing_ = steady_;
   Reindex();
   if (index_.waiting().empty()) return;
-  Pass pass{.placer = Placer(ClusterView())};
+  Pass pass{.placer = Slots()};
   for (const auto& [kind, lanes] : index_.waiting()) PlaceKind(kind, &pass);
   for (const auto& [number, job] : pass.placed) Start(job);
   for (const auto& [number, by] : pass.victims) {
@@ -104,7 +104,7 @@ bool Core::ReserveAhead(const QueueKey& end, bool if_full, Ahead* ahead, Placer*
 
 std::vector<RankSlot> Core::TryPlacing(const JobRecord& job) const {
   const QueuedJob queued = Queued(job);
-  Placer placer(ClusterView());
+  Placer placer = Slots();
   if (!placer.IsPossible(queued) || IsOverQuota(job)) return {};
   Ahead ahead{.walk = QueueWalk(index_.LanesOf(job.device_kind))};
   if (!ReserveAhead(KeyOf(job), /*if_full=*/false, &ahead, &placer)) return {};

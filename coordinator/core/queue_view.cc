@@ -9,10 +9,6 @@
 #include "absl/strings/str_join.h"
 
 namespace stretto::coordinator {
-Placer& QueueView::placer() {
-  if (!placer_) placer_.emplace(core_.ClusterView());
-  return *placer_;
-}
 
 const QueueView::Heads& QueueView::HeadsOf(int32_t kind) {
   const auto [entry, added] = heads_.try_emplace(kind);
@@ -22,7 +18,8 @@ const QueueView::Heads& QueueView::HeadsOf(int32_t kind) {
   QueueWalk walk(lanes->second);
   while (const std::optional<QueueKey> key = walk.Next()) {
     const JobRecord& job = core_.JobOf(key->number);
-    if (core_.BacksOff(job) || !placer().IsPossible(core_.Queued(job)) || core_.ExceedsQuota(job))
+    if (core_.BacksOff(job) || !core_.Slots().IsPossible(core_.Queued(job)) ||
+        core_.ExceedsQuota(job))
       continue;
     // A lane says nothing new behind a job that waits, unless the job claims devices of a quota. The
     // lane of projects without one is the longest.
@@ -76,10 +73,10 @@ std::optional<Unplaced> QueueView::WhyOverQuota(const JobRecord& job, const Head
 Unplaced QueueView::WhyWaiting(const JobRecord& job) {
   const QueuedJob queued = core_.Queued(job);
   const Heads& heads = HeadsOf(job.device_kind);
-  if (!placer().IsPossible(queued)) return placer().WhyWaiting(queued, nullptr);
+  if (!core_.Slots().IsPossible(queued)) return core_.Slots().WhyWaiting(queued, nullptr);
   if (std::optional<Unplaced> why = WhyOverQuota(job, heads)) return *std::move(why);
   if (heads.first == nullptr || !(KeyOf(*heads.first) < KeyOf(job))) {
-    Unplaced why = placer().WhyWaiting(queued, nullptr);
+    Unplaced why = core_.Slots().WhyWaiting(queued, nullptr);
     const std::vector<std::string> victims = core_.PreemptedFor(job);
     if (!victims.empty()) {
       absl::StrAppend(&why.message, "; ", absl::StrJoin(victims, ", "), " will make room");
@@ -87,7 +84,7 @@ Unplaced QueueView::WhyWaiting(const JobRecord& job) {
     return why;
   }
   const QueuedJob first = core_.Queued(*heads.first);
-  Unplaced why = placer().WhyWaiting(queued, &first);
+  Unplaced why = core_.Slots().WhyWaiting(queued, &first);
   absl::StrAppend(&why.message, "; place ",
                   core_.index().WaitingBefore(job.device_kind, KeyOf(job)) + 1, " in the queue");
   return why;

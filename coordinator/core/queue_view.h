@@ -40,13 +40,11 @@ class QueueView {
     const JobRecord* first = nullptr;
     std::map<std::string, Line> lines;  // by project
   };
-  Placer& placer();
   const Heads& HeadsOf(int32_t kind);
   // Nothing if the quota of its project has devices for the job.
   std::optional<Unplaced> WhyOverQuota(const JobRecord& job, const Heads& heads) const;
 
   const Core& core_;
-  std::optional<Placer> placer_;
   std::map<int32_t, Heads> heads_;  // by kind
 };
 

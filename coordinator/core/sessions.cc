@@ -188,11 +188,7 @@ absl::Status Core::Handle(const Tick&) {
                                   absl::StrCat("worker \"", id, "\" sent no heartbeat for ",
                                                absl::FormatDuration(options_.lease)))}});
   }
-  std::set<int64_t> holding;  // numbers of jobs
-  for (const auto& [id, slots] : index_.held()) {
-    for (const auto& [slot, number] : slots) holding.insert(number);
-  }
-  for (int64_t number : holding) FailIfHung(id_by_number_.at(number));
+  FailHungJobs();
   GiveUpLostRanks();
   PlaceQueued();
   return absl::OkStatus();

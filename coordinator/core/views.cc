@@ -131,6 +131,12 @@ std::vector<WorkerView> Core::ClusterView() const {
   return view;
 }
 
+const Placer& Core::Slots() const {
+  if (!slots_ || slots_->second != worker_changes_ || index_.HasSlotChanges())
+    slots_.emplace(Placer(ClusterView()), worker_changes_);
+  return slots_->first;
+}
+
 bool Core::BacksOff(const JobRecord& job) const {
   return job.next_attempt_time.has_value() && last_placing_ < jobs_.at(job.id).next_attempt;
 }

@@ -100,6 +100,21 @@ TEST(CostTest, OfATickAndOfASubmissionIsIndependentOfTheQueue) {
               static_cast<double>(AllocationsOf([&] { submit(large); })), 1);
 }
 
+// No slot has changed since the last one.
+TEST(CostTest, OfASubmissionAndItsAnswerIsIndependentOfTheCluster) {
+  Core small = Cluster(20, 20), large = Cluster(400, 20);
+  const auto submit = [](Core& core) {
+    CreateJob event;
+    event.job_id = event.uid = "one-more-job-with-a-long-name";
+    event.device_kind = 1;
+    EXPECT_EQ(core.Apply(event, {}).persist.size(), 1u);
+    const JobRecord shown = QueueView(core).Shown(*core.FindJob(event.job_id));
+    EXPECT_EQ(shown.FindCondition("Scheduled")->reason, "BehindEarlierJob");
+  };
+  // Arrays grow by halves; a look at every worker takes several hundred.
+  EXPECT_LT(AllocationsOf([&] { submit(large); }) - AllocationsOf([&] { submit(small); }), 20);
+}
+
 TEST(CostTest, OfProjectsOverTheirQuotaIsIndependentOfTheQueue) {
   Core small = Cluster(8, 20, 4), large = Cluster(8, 2000, 4);
   ASSERT_EQ(large.FreeSlots("worker-with-a-long-name-10007"), 1);  // 4 projects use one slot each
