@@ -122,6 +122,23 @@ void AddSimple(CommandLine& line, CLI::App* job) {
           name.get());
 }
 
+void AddCheckpoint(CommandLine& line, CLI::App* job) {
+  struct Flags {
+    std::string name;
+    bool wait = false;
+  };
+  const auto flags = std::make_shared<Flags>();
+  CLI::App* checkpoint =
+      line.AddCommand(job, "checkpoint", "Save a checkpoint of a running job, which continues",
+                      [flags](const Invocation& invocation) {
+                        return CheckpointJob(invocation, flags->name, flags->wait);
+                      },
+                      {"stretto job checkpoint gpt", "stretto job checkpoint gpt --wait"});
+  AddName(checkpoint, &flags->name);
+  checkpoint->add_flag("--wait", flags->wait,
+                       "wait until the checkpoint is written, and print its name");
+}
+
 void AddLogs(CommandLine& line, CLI::App* job) {
   struct Flags {
     std::string name;
@@ -243,6 +260,7 @@ void AddJobCommands(CommandLine& line) {
   AddSubmit(line, job);
   AddList(line, job);
   AddSimple(line, job);
+  AddCheckpoint(line, job);
   AddLogs(line, job);
   AddEvents(line, job);
   AddCurve(line, job);

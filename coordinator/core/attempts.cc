@@ -50,6 +50,8 @@ void Core::BeginAttempt(const std::string& id) {
 void Core::EndAttempt(const std::string& id, RestartCause cause) {
   JobRecord& job = Change(id);
   effects_.summaries.insert(id);
+  CloseRequest(id);
+  stragglers_.erase(id);
   if (job.attempts.empty() || job.attempts.back().end_time.has_value()) return;
   AttemptRecord& attempt = job.attempts.back();
   attempt.end_time = now_;
@@ -93,7 +95,7 @@ void Core::Release(const std::string& id, JobState state) {
   job.stop_with_checkpoint = false;
   job.first_failure.reset();
   job.suspect.reset();
-  for (const char* of_ranks : {"DevicesHealthy", "WorkersReachable"}) {
+  for (const char* of_ranks : {"DevicesHealthy", "WorkersReachable", "RanksBalanced"}) {
     if (job.FindCondition(of_ranks) != nullptr)
       SetCondition(id, of_ranks, ConditionStatus::kTrue, "Released", "");
   }
@@ -110,6 +112,7 @@ void Core::Suspend(const std::string& id) {
   EndAttempt(id, RestartCause::kNone);
   Release(id, JobState::kSuspended);
   Change(id).next_attempt_time.reset();
+  Change(id).suspend_time = now_;
   if (Get(id).FindCondition("Running") != nullptr) {
     SetCondition(id, "Running", ConditionStatus::kFalse, kSuspendReason, "");
   }
@@ -154,6 +157,9 @@ absl::Status Core::Handle(const ResumeJob& event) {
   Release(event.job_id, JobState::kPending);
   JobRecord& job = Change(event.job_id);
   live_[job.number] = event.job_id;
+  const absl::Time since = job.suspend_time.value_or(job.end_time.value_or(now_));
+  job.paused += std::max(absl::ZeroDuration(), now_ - since);  // the wall clock may be set back
+  job.suspend_time.reset();
   job.end_time.reset();
   job.next_attempt_time.reset();
   job.restarts = 0;

@@ -24,6 +24,8 @@ namespace {
 std::pair<std::string, std::string> RequestOf(const Event& event) {
   if (const auto* create = std::get_if<CreateJob>(&event)) return {"Created", create->caller};
   if (const auto* cancel = std::get_if<CancelJob>(&event)) return {"CancelAsked", cancel->caller};
+  if (const auto* save = std::get_if<CheckpointJob>(&event))
+    return {"CheckpointAsked", save->caller};
   if (const auto* pause = std::get_if<SuspendJob>(&event)) return {"SuspendAsked", pause->caller};
   if (const auto* resume = std::get_if<ResumeJob>(&event)) return {"ResumeAsked", resume->caller};
   return {};
@@ -101,6 +103,7 @@ void Core::Undo() {
     jobs_.erase(id);
   }
   for (auto& [id, old] : undo_.workers) membership_.Reset(id, std::move(old));
+  ++worker_changes_;
   last_placing_ = undo_.last_placing;
   undo_ = {};
 }
@@ -129,14 +132,13 @@ absl::Status Core::Handle(const CreateJob& event) {
     return absl::AlreadyExistsError(absl::StrCat("job \"", event.job_id, "\" already exists (",
                                                  JobStateName(Get(event.job_id).state), ")"));
   }
-  const std::vector<WorkerView> cluster = ClusterView();
-  const int32_t known_slots = KnownSlots(cluster, event.device_kind);
+  const int64_t known_slots = Slots().KnownSlots(event.device_kind);
   if (!workers().empty() && known_slots < ranks) {
     return absl::FailedPreconditionError(
         absl::StrCat("job \"", event.job_id, "\" needs ", CountOf(ranks, event.device_kind),
                      "; this cluster has ", known_slots, " on ", workers().size(),
                      workers().size() == 1 ? " worker" : " workers",
-                     FaultyNote(FaultySlots(cluster, event.device_kind))));
+                     FaultyNote(FaultySlots(ClusterView(), event.device_kind))));
   }
   RETURN_IF_ERROR(CheckQuota(event.project, ranks));
   effects_.job_id = event.job_id;
@@ -271,11 +273,15 @@ Membership& Core::ChangeWorker(const std::string& id) {
   const Worker* worker = membership_.Find(id);
   undo_.workers.emplace(id, worker == nullptr ? std::nullopt : std::optional(*worker));
   changed_workers_.insert(id);
+  ++worker_changes_;  // before the change: nobody looks until then
   return membership_;
 }
 
 void Core::Reindex() {
   for (const std::string& id : changed_jobs_) index_.Put(Get(id));
+  for (const auto& [slot, held] : index_.TakeSlotChanges()) {
+    if (slots_) slots_->first.SetFree({slot}, !held);
+  }
 }
 
 }  // namespace stretto::coordinator

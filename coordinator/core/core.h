@@ -10,6 +10,7 @@
 //   CancelJob: PENDING, SUSPENDED -> CANCELLED; PREPARING, RUNNING -> CANCELLING -> CANCELLED
 //   SuspendJob: PENDING -> SUSPENDED; PREPARING, RUNNING -> SUSPENDING -> SUSPENDED
 //   ResumeJob: SUSPENDED, FAILED, CANCELLED -> PENDING
+//   CheckpointJob: RUNNING stays RUNNING
 //
 // Rules
 // - A gang is placed whole (placement.h) and gets a new epoch. It is RUNNING once all ranks are
@@ -29,6 +30,8 @@
 //   anything else: its runs are not known here, and must not be ended for that.
 // - If a worker comes back without a rank that was assigned to it, the rank is assigned again if it
 //   was never prepared; otherwise it has failed with reason TrainerLost.
+// - A rank whose own work takes longer than that of the ranks of its stage makes them wait: condition
+//   RanksBalanced names it (straggler.h). Steps that a rank reports again, or late, do not count.
 // - A slot with a fault takes no new rank. A rank that runs on one continues, and condition
 //   DevicesHealthy of the job reports the fault; the rank itself finds out whether the fault is
 //   fatal.
@@ -55,6 +58,7 @@
 #include "coordinator/core/job_index.h"
 #include "coordinator/core/quota.h"
 #include "coordinator/core/records.h"
+#include "coordinator/core/straggler.h"
 #include "coordinator/membership/membership.h"
 #include "coordinator/placement/placement.h"
 
@@ -87,9 +91,10 @@ class Core {
   explicit Core(CoreOptions options = {});
 
   // Returns the state after a restart, at which the steady clock begins at 0: jobs are as stored,
-  // and workers are LOST since then. Errors: DataLoss (records contradict each other: two jobs with
+  // and workers are LOST since then. `now` is of the wall clock: what is left of a delay before the
+  // next attempt is known by it alone. Errors: DataLoss (records contradict each other: two jobs with
   // one uid, a slot taken twice, a job ahead of the stored epoch).
-  static absl::StatusOr<Core> Restore(Snapshot snapshot, CoreOptions options);
+  static absl::StatusOr<Core> Restore(Snapshot snapshot, CoreOptions options, absl::Time now);
 
   Effects Apply(const Event& event, Moment now);
 
@@ -128,10 +133,16 @@ class Core {
   // Whether the project of a job that waits has no devices left for it. `taken` are slots of
   // projects, beyond those that the index knows.
   bool IsOverQuota(const JobRecord& job, const std::map<std::string, int64_t>& taken = {}) const;
+  // The devices of its project that a job that waits keeps from later jobs of it: those of the
+  // largest layout in which it may start.
+  int64_t ClaimOf(const JobRecord& job) const;
   // Whether a job waited for the time of its next attempt, not for slots, when the core last looked
   // for jobs to place.
   bool BacksOff(const JobRecord& job) const;
   std::vector<WorkerView> ClusterView() const;
+  // The cluster as it is. Valid until the next Apply or Undo. It is kept, and follows the use of
+  // slots, until a worker changes: so most events and questions do not look at every worker.
+  const Placer& Slots() const;
   const JobRecord& JobOf(int64_t number) const { return Get(id_by_number_.at(number)); }
   // Ids of the jobs that end to make room for this one.
   std::vector<std::string> PreemptedFor(const JobRecord& job) const;
@@ -140,15 +151,18 @@ class Core {
   Placement PlaceNow(const JobRecord& job) const;
   // Returns Ok if the job would be accepted. Errors: those of CheckQuota.
   absl::Status CheckQuota(const std::string& project, int32_t ranks) const;
+  // How the ranks of the job's attempt compare; null until one has reported a step.
+  const StragglerWatch* FindStragglers(const std::string& job_id) const;
   Epoch last_epoch() const { return epoch_.last; }
 
  private:
   struct Job {
     JobRecord record;
-    std::vector<int64_t> acked;                      // by rank; not stored
+    std::vector<int64_t> acked;  // by rank; not stored
+    // By rank: the newest report that its worker had when it registered. Not stored.
+    std::vector<int64_t> replayed = {};
     std::map<int32_t, RankPosition> positions = {};  // of ranks that do not move; not stored
-    // When its next attempt may start, on the steady clock. Not stored: after a restart of the
-    // coordinator the job waits for its whole delay again.
+    // When its next attempt may start, on the steady clock. Not stored (Restore).
     absl::Duration next_attempt = {};
   };
   // The old values of everything touched since the last Apply began; nullopt if it did not exist.
@@ -161,6 +175,7 @@ class Core {
 
   absl::Status Handle(const CreateJob& event);
   absl::Status Handle(const CancelJob& event);
+  absl::Status Handle(const CheckpointJob& event);
   absl::Status Handle(const SuspendJob& event);
   absl::Status Handle(const ResumeJob& event);
   absl::Status Handle(const CordonWorker& event);
@@ -183,17 +198,36 @@ class Core {
   void On(const std::string& id, int32_t rank, const CheckpointDone& report);
   void On(const std::string& id, int32_t rank, const RankExited& report);
   void On(const std::string& id, int32_t rank, const RankWarned& report);
+  // A step that has just ended.
+  void Compare(const std::string& id, int32_t rank, const StepDone& report);
+  // Sets condition RanksBalanced.
+  void ShowStragglers(const std::string& id, const StragglerWatch& watch);
 
   // positions.cc
   void ForgetPositions(const std::string& worker);
+  void FailHungJobs();
   void FailIfHung(const std::string& id);
 
   // queue.cc
+  // Jobs behind the first in line that are tried, so that the work of an event has a bound.
+  static constexpr int kTriedBehindFirst = 256;
   void PlaceQueued();
   struct Pass;
   void PlaceKind(int32_t kind, Pass* pass);
   // Also for its other layouts, of which it may use one when workers are lost.
   void Reserve(const JobRecord& job, Placer* placer) const;
+  // The jobs that wait for a kind of slot, as far as they have been passed in their order.
+  struct Ahead {
+    QueueWalk walk;
+    std::map<std::string, int64_t> claimed = {};  // devices, by project
+    std::set<std::string> held_up = {};           // projects over their quota
+    std::optional<QueueKey> next = {};            // not passed yet
+    int tried = 0;
+  };
+  // Passes the jobs before `end`, and reserves what they could use. Returns false, perhaps early, if
+  // nothing is left for those behind; with `if_full` it looks at reservations alone and not at what
+  // is free.
+  bool ReserveAhead(const QueueKey& end, bool if_full, Ahead* ahead, Placer* placer) const;
   std::vector<RankSlot> TryPlacing(const JobRecord& job) const;
   bool IsInContact(const JobRecord& job) const;  // every rank's worker is READY
   std::vector<int64_t> VictimsFor(const QueuedJob& job, int32_t priority,
@@ -228,6 +262,14 @@ class Core {
   // No next attempt is coming: condition Restarting becomes FALSE if it is TRUE.
   void CloseRestarting(const std::string& id, const std::string& reason);
 
+  // checkpoint_request.cc
+  bool HasOpenRequest(const JobRecord& job) const;
+  void SendSaveTo(const JobRecord& job, const std::string& worker);
+  // Closes the request that a checkpoint report answers, if it is open.
+  void AnswerRequest(const std::string& id, const CheckpointDone& report);
+  // The attempt has ended, and nobody will answer any more.
+  void CloseRequest(const std::string& id);
+
   // layouts.cc
   // The layout in which the job is to be placed next, as JobRecord::layout: before its first
   // attempt its own, then the first that fits on the workers in contact if they were empty, or its
@@ -243,9 +285,7 @@ class Core {
   // The workers of its ranks that may be given up.
   std::set<std::string> LostWorkersOf(const JobRecord& job) const;
   void GiveUpLostRanks();
-  // Whether the job may start again, and has room on workers in contact once its attempt has ended.
-  // If so, that room is taken from `cluster`.
-  bool MayMove(const JobRecord& job, std::vector<WorkerView>* cluster) const;
+  class Moves;
   // Sets condition WorkersReachable of the jobs on a worker that has registered.
   void ShowReturn(const std::string& worker);
 
@@ -290,6 +330,14 @@ class Core {
   std::map<int64_t, std::string> id_by_number_;
   std::map<int64_t, std::string> live_;  // jobs that have not ended, by number
   JobIndex index_;
+  int64_t worker_changes_ = 0;  // counts changes of the membership, heartbeats excepted
+  // Slots(), and the worker_changes_ that it contains.
+  mutable std::optional<std::pair<Placer, int64_t>> slots_;
+  // Numbers of the jobs that may have positions.
+  std::set<int64_t> still_;
+  // By job id, of attempts that train. Undo keeps what it has added: a step that is reported again
+  // counts twice then, which medians bear.
+  std::map<std::string, StragglerWatch> stragglers_;
 
   // Of the Apply in progress, else of the last one.
   absl::Time now_ = absl::InfinitePast();  // for records

@@ -54,6 +54,13 @@ struct SendStop {
   absl::Duration grace;
   bool checkpoint = false;  // before they end
 };
+// To the worker of rank 0.
+struct SendSave {
+  std::string job_id;
+  std::string job_uid;
+  Epoch epoch;
+  int64_t request = 0;  // JobRecord::checkpoint_request
+};
 struct SendAck {
   std::string job_uid;
   Epoch epoch;
@@ -71,7 +78,7 @@ struct CloseSession {
 struct Send {
   std::string worker;
   int64_t session = 0;
-  std::variant<SendRegistered, SendAssign, SendStop, SendAck, CloseSession> message;
+  std::variant<SendRegistered, SendAssign, SendStop, SendSave, SendAck, CloseSession> message;
 };
 
 struct ErasedJob {
@@ -82,7 +89,7 @@ struct ErasedJob {
 struct Effects {
   // The answer to the event. If it is not ok, all other fields are empty and nothing has changed.
   absl::Status status;
-  // CreateJob, CancelJob, DeleteJob: the job concerned; for a repeated request, the existing job.
+  // Of requests that concern a job: that job; for a repeated request, the existing job.
   std::string job_id;
   // RankReported: this process sees the report for the first time; false for a repeated report. The
   // service adds only fresh reports to its step history.

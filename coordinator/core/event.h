@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "coordinator/core/hang.h"
 #include "coordinator/core/records.h"
+#include "coordinator/core/straggler.h"
 #include "coordinator/membership/membership.h"
 #include "coordinator/placement/placement.h"
 #include "proto/base/ids.h"
@@ -50,6 +51,13 @@ struct CancelJob {
 // Errors: NotFound; FailedPrecondition (the job has not ended).
 struct DeleteJob {
   std::string job_id;
+};
+
+// Errors: NotFound; FailedPrecondition (the job does not train, is about to stop, or cannot write
+// checkpoints). Ok for a job that has been asked already.
+struct CheckpointJob {
+  std::string job_id;
+  std::string caller = {};
 };
 
 // Errors: NotFound; FailedPrecondition (the job has ended, or is being cancelled). Ok for a job
@@ -142,6 +150,7 @@ struct FirstOperationDone {
 struct StepDone {
   int64_t step = 0;
   absl::Time end_time;
+  StepTimes times = {};
 };
 struct CheckpointDone {
   int64_t step = 0;
@@ -149,6 +158,7 @@ struct CheckpointDone {
   bool ok = true;
   std::string message;
   std::string best = {};  // empty: not known
+  int64_t request = 0;    // the newest SendSave that it answers; 0: none
 };
 struct RankExited {
   int32_t exit_code = 0;
@@ -187,8 +197,8 @@ struct RankReported {
 // Time has passed: leases and graces may have ended. Send one about every second.
 struct Tick {};
 
-using Event = std::variant<CreateJob, CancelJob, SuspendJob, ResumeJob, DeleteJob, CordonWorker,
-                           UncordonWorker, ForgetWorker, WorkerRegistered, WorkerHeartbeat,
-                           WorkerDisconnected, RankReported, RankPositions, Tick>;
+using Event = std::variant<CreateJob, CancelJob, CheckpointJob, SuspendJob, ResumeJob, DeleteJob,
+                           CordonWorker, UncordonWorker, ForgetWorker, WorkerRegistered,
+                           WorkerHeartbeat, WorkerDisconnected, RankReported, RankPositions, Tick>;
 
 }  // namespace stretto::coordinator

@@ -18,7 +18,7 @@ namespace {
 bool IsEcho(const Condition& condition) {
   const std::string& reason = condition.reason;
   return reason == "Waiting" || reason == "Preparing" || reason == "AllRanksPrepared" ||
-         reason == "Ended" || reason == "Released" || reason == "Resumed";
+         reason == "Ended" || reason == "Released" || reason == "Resumed" || reason == "Asked";
 }
 
 }  // namespace

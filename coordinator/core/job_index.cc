@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+
+// Each job has an entry with what the index knows of it, so that a change first removes exactly what
+// the entry has added. Slots that were given or taken are noted for those who keep a view of them.
+
 #include "coordinator/core/job_index.h"
 
 #include <algorithm>
@@ -53,6 +57,7 @@ void JobIndex::Put(const JobRecord& job) {
     for (const RankRecord& rank : job.ranks) {
       entry.slots.emplace_back(rank.worker, rank.slot);
       held_[rank.worker][rank.slot] = job.number;
+      slot_changes_.emplace_back(RankSlot{rank.worker, rank.slot}, true);
     }
     active_[entry.kind].insert(entry.key);
     Add(&held_by_, entry.project, static_cast<int64_t>(entry.slots.size()));
@@ -83,10 +88,19 @@ void JobIndex::Remove(int64_t number) {
     if (held == held_.end()) continue;
     // The slot may already be another job's, if this event gave it away.
     const auto holder = held->second.find(slot);
-    if (holder != held->second.end() && holder->second == number) held->second.erase(holder);
+    if (holder != held->second.end() && holder->second == number) {
+      held->second.erase(holder);
+      slot_changes_.emplace_back(RankSlot{worker, slot}, false);
+    }
     if (held->second.empty()) held_.erase(held);
   }
   entries_.erase(found);
+}
+
+const Lanes& JobIndex::LanesOf(int32_t kind) const {
+  static const Lanes kNone;
+  const auto found = waiting_.find(kind);
+  return found == waiting_.end() ? kNone : found->second;
 }
 
 int64_t JobIndex::WaitingBefore(int32_t kind, const QueueKey& key) const {

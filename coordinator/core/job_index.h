@@ -65,6 +65,7 @@ class JobIndex {
 
   // The PENDING jobs by the kind of slot that they need; no empty entries.
   const std::map<int32_t, Lanes>& waiting() const { return waiting_; }
+  const Lanes& LanesOf(int32_t kind) const;  // of jobs that wait; may be empty
   // How many jobs of this kind wait before this one.
   int64_t WaitingBefore(int32_t kind, const QueueKey& key) const;
   // The jobs that hold slots of a kind, the last in line first.
@@ -79,6 +80,12 @@ class JobIndex {
   const std::map<int32_t, int64_t>& HeldOn(const std::string& worker) const;
   // The same of all workers on which some slot is held.
   const std::map<std::string, std::map<int32_t, int64_t>>& held() const { return held_; }
+
+  // Whether slots are held now, of those whose use has changed since the last call; the newest last.
+  std::vector<std::pair<RankSlot, bool>> TakeSlotChanges() {
+    return std::exchange(slot_changes_, {});
+  }
+  bool HasSlotChanges() const { return !slot_changes_.empty(); }
 
   // End and number of the jobs that have ended.
   const std::set<std::pair<absl::Time, int64_t>>& ended() const { return ended_; }
@@ -95,6 +102,7 @@ class JobIndex {
   std::string LaneOf(const Entry& entry) const;
 
   Quotas quotas_;
+  std::vector<std::pair<RankSlot, bool>> slot_changes_;
   std::map<int64_t, Entry> entries_;
   std::set<std::pair<absl::Time, int64_t>> ended_;
   std::map<int32_t, Lanes> waiting_;

@@ -44,6 +44,7 @@ void Core::Start(const Placed& placed) {
     job.ranks.push_back({.worker = slot.worker, .slot = slot.slot, .exit_reason = ""});
   }
   jobs_.at(placed.job_id).acked.assign(job.ranks.size(), 0);
+  jobs_.at(placed.job_id).replayed.assign(job.ranks.size(), 0);
   BeginAttempt(placed.job_id);
   const std::set<std::string> on = WorkersOf(job);
   SetCondition(

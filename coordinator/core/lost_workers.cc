@@ -23,6 +23,96 @@ constexpr char kReachable[] = "WorkersReachable";
 
 }  // namespace
 
+// Which runs could start again on workers in contact if they were given up now. Runs are asked in
+// the order of the queue, and each may have the room that those before it left. A run must not end
+// for room that it would not get: jobs ahead of it in the queue come first, and while it backs off,
+// whoever fits takes what it leaves.
+class Core::Moves {
+ public:
+  explicit Moves(const Core& core) : core_(core) {}
+
+  // If so, the room is taken.
+  bool May(const JobRecord& job) {
+    const RestartDecision decision = DecideRestart(job, NameOf(ExitReason::kWorkerLost));
+    if (!decision.restart) return false;
+    Rooms& rooms = RoomsOf(job.device_kind);
+    if (AreDevicesWanted(job) ||
+        !core_.ReserveAhead(KeyOf(job), /*if_full=*/true, &rooms.ahead, &rooms.beside_ahead)) {
+      return false;
+    }
+    const std::vector<RankSlot> own = job.slots();
+    rooms.SetFree(own, true);
+    std::vector<RankSlot> ranks;
+    if (decision.delay == absl::ZeroDuration() || !SomebodyFits(job, rooms))
+      ranks = rooms.beside_ahead.Take(core_.Queued(job));
+    if (ranks.empty()) {
+      rooms.SetFree(own, false);
+      return false;
+    }
+    rooms.all.SetFree(ranks, false);
+    return true;
+  }
+
+ private:
+  // What the jobs that wait in a lane ask for.
+  struct Wanted {
+    std::set<Gang> within_quota, all;
+  };
+  struct Rooms {
+    void SetFree(const std::vector<RankSlot>& slots, bool free) {
+      beside_ahead.SetFree(slots, free);
+      all.SetFree(slots, free);
+    }
+    Ahead ahead;          // the jobs that have reserved in beside_ahead
+    Placer beside_ahead;  // for the run that was asked last
+    Placer all;
+    std::map<std::string, Wanted> wanted = {};  // by lane
+  };
+
+  Rooms& RoomsOf(int32_t kind) {
+    const auto found = rooms_.find(kind);
+    if (found != rooms_.end()) return found->second;
+    const Lanes& lanes = core_.index_.LanesOf(kind);
+    Rooms& rooms =
+        rooms_.emplace(kind, Rooms{{.walk = QueueWalk(lanes)}, core_.Slots(), core_.Slots()})
+            .first->second;
+    for (const auto& [name, keys] : lanes) {
+      std::map<std::string, int64_t> claimed;
+      const size_t count = std::min<size_t>(keys.size(), kTriedBehindFirst);
+      for (size_t i = 0; i < count; ++i) {
+        const JobRecord& job = core_.JobOf(keys[i].number);
+        if (core_.BacksOff(job) || core_.ExceedsQuota(job)) continue;
+        const Gang gang = core_.Queued(job).gang;
+        rooms.wanted[name].all.insert(gang);
+        if (!core_.IsOverQuota(job, claimed)) rooms.wanted[name].within_quota.insert(gang);
+        claimed[job.project] += core_.ClaimOf(job);
+      }
+    }
+    return rooms;
+  }
+
+  // Whether a job ahead waits for the devices of its project that the run would free.
+  bool AreDevicesWanted(const JobRecord& job) const {
+    const Lanes& lanes = core_.index_.LanesOf(job.device_kind);
+    const auto lane = lanes.find(job.project);
+    return lane != lanes.end() && DevicesOf(core_.options_.quotas, job.project) != INT64_MAX &&
+           lane->second.front() < KeyOf(job);
+  }
+
+  // Whether a job that waits fits once the run has ended.
+  bool SomebodyFits(const JobRecord& job, const Rooms& rooms) const {
+    for (const auto& [lane, wanted] : rooms.wanted) {
+      for (const Gang& gang : lane == job.project ? wanted.all : wanted.within_quota) {
+        if (rooms.all.Fits({.id = "", .gang = gang, .kind = job.device_kind})) return true;
+      }
+    }
+    return false;
+  }
+
+  const Core& core_;
+  std::map<int32_t, Rooms> rooms_;  // by kind
+};
+
 bool Core::HasBeenLostFor(const std::string& id, absl::Duration time) const {
   const Worker* worker = membership_.Find(id);
   if (worker == nullptr) return true;
@@ -52,13 +142,22 @@ void Core::GiveUpLostRanks() {
     }
   }
   if (lost.empty()) return;
-  std::vector<WorkerView> cluster = ClusterView();
-  for (const auto& [id, workers] : lost) {
-    const auto is_lost_for_good = [&](const auto& worker) { return for_good.contains(worker); };
+  std::vector<const JobRecord*> in_order;
+  for (const auto& [id, workers] : lost) in_order.push_back(&Get(id));
+  std::sort(in_order.begin(), in_order.end(),
+            [](const auto* a, const auto* b) { return KeyOf(*a) < KeyOf(*b); });
+  std::set<std::string> given_up;
+  Moves moves(*this);
+  for (const JobRecord* job : in_order) {
     // A run that has been told to stop ends in any case.
-    if (Get(id).stop_reason.empty() &&
-        std::none_of(workers.begin(), workers.end(), is_lost_for_good) &&
-        !MayMove(Get(id), &cluster)) {
+    const bool ends = !job->stop_reason.empty() ||
+                      std::any_of(lost.at(job->id).begin(), lost.at(job->id).end(),
+                                  [&](const auto& worker) { return for_good.contains(worker); });
+    const bool may_move = moves.May(*job);  // in both cases, so that nobody else gets that room
+    if (ends || may_move) given_up.insert(job->id);
+  }
+  for (const auto& [id, workers] : lost) {
+    if (!given_up.contains(id)) {
       SetCondition(id, kReachable, ConditionStatus::kFalse, NameOf(ExitReason::kWorkerLost),
                    absl::StrCat("no contact with ", absl::StrJoin(workers, ", "),
                                 "; the run continues there if contact returns within ",
@@ -78,28 +177,6 @@ void Core::GiveUpLostRanks() {
     }
     FinishIfGone(id);
   }
-}
-
-bool Core::MayMove(const JobRecord& job, std::vector<WorkerView>* cluster) const {
-  if (!DecideRestart(job, NameOf(ExitReason::kWorkerLost)).restart) return false;
-  std::vector<WorkerView> without = *cluster;
-  for (WorkerView& worker : without) {
-    const std::map<int32_t, int64_t>& held = index_.HeldOn(worker.id);
-    for (SlotView& slot : worker.slots) {
-      const auto holder = held.find(slot.slot);
-      slot.free |= slot.healthy && holder != held.end() && holder->second == job.number;
-    }
-  }
-  const std::vector<RankSlot> ranks = Placer(without).Take(Queued(job));
-  if (ranks.empty()) return false;
-  for (WorkerView& worker : without) {
-    for (SlotView& slot : worker.slots) {
-      for (const RankSlot& rank : ranks)
-        slot.free &= rank.worker != worker.id || rank.slot != slot.slot;
-    }
-  }
-  *cluster = std::move(without);
-  return true;
 }
 
 void Core::ShowReturn(const std::string& worker) {

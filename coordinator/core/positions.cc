@@ -24,18 +24,30 @@ absl::Status Core::Handle(const RankPositions& event) {
     const RankRecord& record = job->ranks[rank];
     if (record.worker != event.worker || record.gone()) continue;
     Touch(job->id).positions[rank] = of.position;
+    still_.insert(job->number);
   }
   return absl::OkStatus();
 }
 
 void Core::ForgetPositions(const std::string& worker) {
-  for (const auto& [number, id] : live_) {
-    if (jobs_.at(id).positions.empty()) continue;
-    Job& job = Touch(id);
+  for (const int64_t number : still_) {
+    const auto found = id_by_number_.find(number);
+    if (found == id_by_number_.end() || jobs_.at(found->second).positions.empty()) continue;
+    Job& job = Touch(found->second);
     std::erase_if(job.positions, [&](const auto& entry) {
       return job.record.ranks[entry.first].worker == worker;
     });
   }
+}
+
+void Core::FailHungJobs() {
+  std::erase_if(still_, [this](int64_t number) {
+    const auto found = id_by_number_.find(number);
+    if (found == id_by_number_.end()) return true;
+    const Job& job = jobs_.at(found->second);
+    return job.positions.empty() || !IsActive(job.record.state);
+  });
+  for (const int64_t number : std::set<int64_t>(still_)) FailIfHung(id_by_number_.at(number));
 }
 
 void Core::FailIfHung(const std::string& id) {

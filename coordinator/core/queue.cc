@@ -22,18 +22,6 @@
 #include "coordinator/core/restart.h"
 
 namespace stretto::coordinator {
-namespace {
-
-// Jobs behind the first in line that are tried, so that the work of an event has a bound.
-constexpr int kTriedBehindFirst = 256;
-
-std::vector<RankSlot> SlotsOf(const JobRecord& job) {
-  std::vector<RankSlot> slots;
-  for (const RankRecord& rank : job.ranks) slots.push_back({rank.worker, rank.slot});
-  return slots;
-}
-
-}  // namespace
 
 struct Core::Pass {
   Placer placer;
@@ -46,7 +34,7 @@ void Core::PlaceQueued() {
   last_placing_ = steady_;
   Reindex();
   if (index_.waiting().empty()) return;
-  Pass pass{.placer = Placer(ClusterView())};
+  Pass pass{.placer = Slots()};
   for (const auto& [kind, lanes] : index_.waiting()) PlaceKind(kind, &pass);
   for (const auto& [number, job] : pass.placed) Start(job);
   for (const auto& [number, by] : pass.victims) {
@@ -72,8 +60,8 @@ void Core::PlaceKind(int32_t kind, Pass* pass) {
       walk.CloseLane();
       continue;
     }
-    claimed[record.project] += job.gang.ranks();
     std::vector<RankSlot> ranks = pass->placer.Take(job);
+    claimed[record.project] += ranks.empty() ? ClaimOf(record) : job.gang.ranks();
     if (!ranks.empty()) {
       pass->taken[record.project] += job.gang.ranks();
       pass->placed.emplace(key->number, Placed{job.id, std::move(ranks)});
@@ -95,29 +83,33 @@ void Core::Reserve(const JobRecord& job, Placer* placer) const {
     placer->Reserve({.id = job.id, .gang = job.GangIn(layout), .kind = job.device_kind});
 }
 
-std::vector<RankSlot> Core::TryPlacing(const JobRecord& job) const {
-  const QueuedJob queued = Queued(job);
-  Placer placer(ClusterView());
-  if (!placer.IsPossible(queued) || IsOverQuota(job)) return {};
-  const auto lanes = index_.waiting().find(job.device_kind);
-  if (lanes == index_.waiting().end()) return placer.Take(queued);
-  QueueWalk walk(lanes->second);
-  std::map<std::string, int64_t> claimed;
-  for (int tried = 0; const std::optional<QueueKey> key = walk.Next();) {
-    if (KeyOf(job) < *key) break;
-    const JobRecord& ahead = JobOf(key->number);
-    const QueuedJob other = Queued(ahead);
-    if (BacksOff(ahead) || !placer.IsPossible(other) || ExceedsQuota(ahead)) continue;
-    if (IsOverQuota(ahead, claimed)) {
-      if (ahead.project == job.project) return {};
-      walk.CloseLane();
+bool Core::ReserveAhead(const QueueKey& end, bool if_full, Ahead* ahead, Placer* placer) const {
+  while (ahead->tried <= kTriedBehindFirst) {
+    if (!ahead->next) ahead->next = ahead->walk.Next();
+    if (!ahead->next || !(*ahead->next < end)) return true;
+    const JobRecord& job = JobOf(std::exchange(ahead->next, std::nullopt)->number);
+    if (BacksOff(job) || !placer->IsPossible(Queued(job)) || ExceedsQuota(job)) continue;
+    if (IsOverQuota(job, ahead->claimed)) {
+      ahead->held_up.insert(job.project);
+      ahead->walk.CloseLane();
       continue;
     }
-    claimed[ahead.project] += other.gang.ranks();
-    Reserve(ahead, &placer);
-    if (++tried > kTriedBehindFirst || !placer.HasRoom(job.device_kind)) return {};
+    ahead->claimed[job.project] += ClaimOf(job);
+    Reserve(job, placer);
+    ++ahead->tried;
+    if (!if_full && !placer->HasRoom(job.device_kind)) return false;
   }
-  return IsOverQuota(job, claimed) ? std::vector<RankSlot>() : placer.Take(queued);
+  return false;
+}
+
+std::vector<RankSlot> Core::TryPlacing(const JobRecord& job) const {
+  const QueuedJob queued = Queued(job);
+  Placer placer = Slots();
+  if (!placer.IsPossible(queued) || IsOverQuota(job)) return {};
+  Ahead ahead{.walk = QueueWalk(index_.LanesOf(job.device_kind))};
+  if (!ReserveAhead(KeyOf(job), /*if_full=*/false, &ahead, &placer)) return {};
+  if (ahead.held_up.contains(job.project) || IsOverQuota(job, ahead.claimed)) return {};
+  return placer.Take(queued);
 }
 
 bool Core::IsInContact(const JobRecord& job) const {
@@ -136,13 +128,13 @@ std::vector<int64_t> Core::VictimsFor(const QueuedJob& job, int32_t priority,
   for (const QueueKey& key : active) {
     const JobRecord& other = Get(id_by_number_.at(key.number));
     if (!other.stop_reason.empty()) {
-      trial.SetFree(SlotsOf(other), true);
+      trial.SetFree(other.slots(), true);
     } else if (key.priority < priority && other.saves && IsInContact(other)) {
       may.push_back(key.number);
     }
   }
   const auto set_free = [&](int64_t number, bool free) {
-    trial.SetFree(SlotsOf(Get(id_by_number_.at(number))), free);
+    trial.SetFree(JobOf(number).slots(), free);
   };
   if (trial.Fits(job)) return {};
   for (int64_t number : may) set_free(number, true);

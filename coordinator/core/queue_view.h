@@ -28,18 +28,23 @@ class QueueView {
   Unplaced WhyWaiting(const JobRecord& job);
 
  private:
-  // The first job of a queue that could run, and of each project with a quota the first one that
-  // its quota holds up.
+  // Of a project with a quota: its jobs that wait, up to the first one that the quota holds up.
+  struct Line {
+    // In the order of the queue, with the devices that they and those ahead of them claim.
+    std::vector<std::pair<QueueKey, int64_t>> claims;
+    const JobRecord* over_quota = nullptr;
+    int64_t ClaimedBefore(const QueueKey& key) const;
+  };
+  // The first job of a queue that could run, and the lines.
   struct Heads {
     const JobRecord* first = nullptr;
-    std::map<std::string, const JobRecord*> over_quota;  // by project
+    std::map<std::string, Line> lines;  // by project
   };
-  Placer& placer();
   const Heads& HeadsOf(int32_t kind);
-  Unplaced WhyOverQuota(const JobRecord& job, const JobRecord& head) const;
+  // Nothing if the quota of its project has devices for the job.
+  std::optional<Unplaced> WhyOverQuota(const JobRecord& job, const Heads& heads) const;
 
   const Core& core_;
-  std::optional<Placer> placer_;
   std::map<int32_t, Heads> heads_;  // by kind
 };
 

@@ -52,6 +52,12 @@ int64_t JobRecord::steps_done() const {
   return attempts.empty() ? steps : std::max(steps, attempts.back().from_step);
 }
 
+std::vector<RankSlot> JobRecord::slots() const {
+  std::vector<RankSlot> slots;
+  for (const RankRecord& rank : ranks) slots.push_back({rank.worker, rank.slot});
+  return slots;
+}
+
 const Condition* JobRecord::FindCondition(const std::string& type) const {
   for (const Condition& condition : conditions) {
     if (condition.type == type) return &condition;

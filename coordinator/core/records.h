@@ -152,6 +152,8 @@ struct JobRecord {
   int32_t restarts = 0;                         // that count towards restart->max
   std::vector<AttemptRecord> attempts;          // the newest kKeptAttempts, oldest first
   std::optional<absl::Time> next_attempt_time;  // of a PENDING job that failed: not earlier
+  std::optional<absl::Time> suspend_time;       // of a SUSPENDED job: since when
+  absl::Duration paused;                        // before it was resumed: SUSPENDED, or ended
 
   // The next four are of the newest attempt.
   std::string preempted_by;  // id of the job that its slots are to go to; empty: none
@@ -168,6 +170,9 @@ struct JobRecord {
   std::string best_checkpoint;  // by held-out loss; empty unless the job keeps it
   // Of the newest checkpoint report of the newest attempt, good or bad.
   int64_t last_checkpoint_step = 0;
+  // Number of the newest CheckpointJob, from 1. Condition CheckpointRequested is TRUE until it has
+  // its answer.
+  int64_t checkpoint_request = 0;
   // From create_time to the latest rank's report.
   std::optional<absl::Duration> submit_to_first_operation;
   std::optional<absl::Duration> submit_to_first_step;
@@ -178,6 +183,7 @@ struct JobRecord {
     return number == 0 ? gang : fallbacks[static_cast<size_t>(number) - 1];
   }
   int32_t world_size() const { return GangIn(layout).ranks(); }
+  std::vector<RankSlot> slots() const;  // by rank
   // The number of steps that all ranks have finished, not counting those that a later attempt does
   // again.
   int64_t steps_done() const;

@@ -3,9 +3,11 @@
 // Reports of ranks: checks, acknowledgement, and the effect of each kind.
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "coordinator/core/core.h"
 #include "proto/base/check.h"
 #include "proto/base/status_macros.h"
@@ -89,6 +91,8 @@ absl::Status Core::Handle(const RankReported& event) {
     effects_.fresh = true;
     if (!IsEnded(Get(id).state)) {
       std::visit([&](const auto& report) { On(id, rank, report); }, event.report);
+      const auto* step = std::get_if<StepDone>(&event.report);
+      if (step != nullptr && event.sequence > jobs_.at(id).replayed[rank]) Compare(id, rank, *step);
     }
   }
   SendTo(
@@ -144,7 +148,37 @@ void Core::On(const std::string& id, int32_t rank, const StepDone& report) {
   }
 }
 
+void Core::Compare(const std::string& id, int32_t rank, const StepDone& report) {
+  auto watch = stragglers_.find(id);
+  if (watch == stragglers_.end()) {
+    std::vector<int32_t> stages;
+    for (const StageBlocks& stage : Get(id).GangIn(Get(id).layout).stages)
+      stages.push_back(stage.ranks());
+    watch = stragglers_.emplace(id, StragglerWatch(stages)).first;
+  }
+  if (watch->second.Add(rank, report.times)) ShowStragglers(id, watch->second);
+}
+
+void Core::ShowStragglers(const std::string& id, const StragglerWatch& watch) {
+  std::vector<std::string> slow;
+  for (const auto& [rank, score] : watch.stragglers()) {
+    const int32_t others = watch.StageSizeOf(rank) - 1;
+    slow.push_back(absl::StrCat("rank ", rank, " on worker ", Get(id).ranks[rank].worker, ": ",
+                                others == 1
+                                    ? "1 other rank of its stage waits"
+                                    : absl::StrCat(others, " other ranks of its stage wait"),
+                                " for it in ", std::lround(100 * score), "% of each step"));
+  }
+  if (slow.empty()) {
+    SetCondition(id, "RanksBalanced", ConditionStatus::kTrue, "Balanced", "");
+  } else {
+    SetCondition(id, "RanksBalanced", ConditionStatus::kFalse, "Straggler",
+                 absl::StrJoin(slow, "; "));
+  }
+}
+
 void Core::On(const std::string& id, int32_t, const CheckpointDone& report) {
+  AnswerRequest(id, report);
   const JobRecord& job = Get(id);
   // After a restart of the coordinator, ranks replay older reports; these must not replace a newer
   // one.

@@ -87,6 +87,8 @@ void Core::RecoverRanks(const WorkerRegistered& event) {
     const JobRecord* job = FindJobByUid(rank.job_uid);
     if (job == nullptr || job->epoch != rank.epoch) continue;
     held.emplace(job->id, rank.rank.value());
+    if (rank.rank.value() < static_cast<int32_t>(job->ranks.size()))
+      Touch(job->id).replayed[static_cast<size_t>(rank.rank.value())] = rank.last_sequence;
     if (rank.alive) alive.emplace(job->id, rank.rank.value());
   }
   std::set<int32_t> slots;
@@ -112,6 +114,7 @@ void Core::RecoverRanks(const WorkerRegistered& event) {
       }
     }
     if (stop) SendStopTo(Get(id), event.id);
+    if (alive.contains({id, 0})) SendSaveTo(Get(id), event.id);
     // LoseRank above may already have told this worker to stop. Then they never start.
     if (!Get(id).stop_reason.empty()) {
       for (const int32_t rank : never_started) {
@@ -185,11 +188,7 @@ absl::Status Core::Handle(const Tick&) {
                                   absl::StrCat("worker \"", id, "\" sent no heartbeat for ",
                                                absl::FormatDuration(options_.lease)))}});
   }
-  std::set<int64_t> holding;  // numbers of jobs
-  for (const auto& [id, slots] : index_.held()) {
-    for (const auto& [slot, number] : slots) holding.insert(number);
-  }
-  for (int64_t number : holding) FailIfHung(id_by_number_.at(number));
+  FailHungJobs();
   GiveUpLostRanks();
   PlaceQueued();
   return absl::OkStatus();

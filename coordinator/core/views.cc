@@ -11,7 +11,7 @@
 
 namespace stretto::coordinator {
 
-absl::StatusOr<Core> Core::Restore(Snapshot snapshot, CoreOptions options) {
+absl::StatusOr<Core> Core::Restore(Snapshot snapshot, CoreOptions options, absl::Time now) {
   Core core(options);
   core.epoch_ = snapshot.epoch;
   core.cluster_id_ = std::move(snapshot.cluster_id);
@@ -40,11 +40,14 @@ absl::StatusOr<Core> Core::Restore(Snapshot snapshot, CoreOptions options) {
       }
     }
     core.last_number_ = std::max(core.last_number_, job.number);
-    std::vector<int64_t> acked(job.ranks.size(), 0);
+    std::vector<int64_t> none(job.ranks.size(), 0);
     absl::Duration delay;
-    if (job.next_attempt_time && !job.attempts.empty() && job.attempts.back().end_time)
-      delay = *job.next_attempt_time - *job.attempts.back().end_time;
-    core.Insert({.record = std::move(job), .acked = std::move(acked), .next_attempt = delay});
+    // A wall clock that was set back meanwhile must not make the delay longer.
+    if (job.next_attempt_time && !job.attempts.empty() && job.attempts.back().end_time) {
+      const absl::Time begin = std::max(now, *job.attempts.back().end_time);
+      delay = std::max(absl::ZeroDuration(), *job.next_attempt_time - begin);
+    }
+    core.Insert({.record = std::move(job), .acked = none, .replayed = none, .next_attempt = delay});
   }
   return core;
 }
@@ -77,6 +80,11 @@ absl::Status Core::CheckAttempt(const std::string& uid, Epoch epoch) const {
                                            "; expected a job that holds slots"));
   }
   return absl::OkStatus();
+}
+
+const StragglerWatch* Core::FindStragglers(const std::string& job_id) const {
+  const auto found = stragglers_.find(job_id);
+  return found == stragglers_.end() ? nullptr : &found->second;
 }
 
 const Worker* Core::FindWorker(const std::string& id) const { return membership_.Find(id); }
@@ -123,6 +131,12 @@ std::vector<WorkerView> Core::ClusterView() const {
   return view;
 }
 
+const Placer& Core::Slots() const {
+  if (!slots_ || slots_->second != worker_changes_ || index_.HasSlotChanges())
+    slots_.emplace(Placer(ClusterView()), worker_changes_);
+  return slots_->first;
+}
+
 bool Core::BacksOff(const JobRecord& job) const {
   return job.next_attempt_time.has_value() && last_placing_ < jobs_.at(job.id).next_attempt;
 }
@@ -140,6 +154,16 @@ bool Core::IsOverQuota(const JobRecord& job, const std::map<std::string, int64_t
     if (found != counts->end()) used += found->second;
   }
   return used > devices;
+}
+
+int64_t Core::ClaimOf(const JobRecord& job) const {
+  const int64_t most = DevicesOf(options_.quotas, job.project);
+  int64_t claim = job.gang.ranks() <= most ? job.gang.ranks() : 0;
+  if (job.attempt == 0) return claim;
+  for (const Gang& gang : job.fallbacks) {
+    if (gang.ranks() <= most) claim = std::max<int64_t>(claim, gang.ranks());
+  }
+  return claim;
 }
 
 bool Core::ExceedsQuota(const JobRecord& job) const {

@@ -12,6 +12,7 @@
 #include <compare>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -86,7 +87,9 @@ struct Placement {
 // Whether some block of a gang is on more than one worker. `ranks` are all of the gang's.
 bool CutsBlock(const std::vector<RankSlot>& ranks, const Gang& gang);
 
-// A view of the cluster on which jobs are tried one after the other.
+// A view of the cluster on which jobs are tried one after the other. A copy costs a bit for each
+// slot: copies share the workers, and what has been found out about them. So a placer and its copies
+// belong to one thread at a time.
 class Placer {
  public:
   // Worker ids are unique.
@@ -107,26 +110,35 @@ class Placer {
   bool HasRoom(int32_t kind) const;
 
   // Whether the gang would fit if it had the cluster for itself. If not, it blocks nobody.
-  bool IsPossible(const QueuedJob& job);
+  bool IsPossible(const QueuedJob& job) const;
+
+  // Healthy slots of a kind, of all workers, ready or not.
+  int64_t KnownSlots(int32_t kind) const;
 
   // Why a job waits. `head` is the job that blocks its kind of slot; null if there is none or if it
   // is `job`.
-  Unplaced WhyWaiting(const QueuedJob& job, const QueuedJob* head);
+  Unplaced WhyWaiting(const QueuedJob& job, const QueuedJob* head) const;
 
  private:
+  struct Cluster {
+    std::vector<WorkerView> workers;                // by id; `free` is as it was in the beginning
+    std::vector<size_t> first;                      // by worker: its first slot in free_
+    std::map<int32_t, std::vector<int32_t>> known;  // by kind and worker: healthy slots
+    std::map<std::pair<int32_t, Gang>, bool> is_possible;  // a cache: many jobs ask for the same
+  };
   std::vector<int32_t> RoomFor(int32_t kind) const;  // free slots by worker
+  bool IsFree(size_t worker, size_t slot, int32_t kind) const;
+  std::string Shortage(const QueuedJob& job) const;  // why a gang does not fit
 
-  std::vector<WorkerView> workers_;                       // by id
-  std::map<int32_t, std::vector<bool>> reserved_;         // by kind and worker
-  std::map<int32_t, std::vector<int32_t>> known_;         // by kind and worker: healthy slots
-  std::map<std::pair<int32_t, Gang>, bool> is_possible_;  // many jobs ask for the same
+  std::shared_ptr<Cluster> cluster_;  // shared by copies; all but the cache is constant
+  std::vector<bool> free_;            // by slot
+  std::map<int32_t, std::vector<bool>> reserved_;  // by kind and worker
 };
 
 // "1 slot", "2 slots" or "2 GPUs", by the kind.
 std::string CountOf(int32_t slots, int32_t kind);
 
-// The number of healthy and of faulty slots of `kind` over all workers, ready or not.
-int32_t KnownSlots(const std::vector<WorkerView>& workers, int32_t kind);
+// The number of faulty slots of `kind` over all workers, ready or not.
 int32_t FaultySlots(const std::vector<WorkerView>& workers, int32_t kind);
 // " (2 faulty)", or nothing.
 std::string FaultyNote(int32_t faulty);

@@ -60,7 +60,10 @@ void AddTimes(const JobRecord& job, absl::Time now, telemetry::ClusterState* sta
   const auto add = [&](const char* name, absl::Duration time) {
     state->job_times[{job.id, name}] = std::max(time, absl::ZeroDuration());
   };
-  add("PENDING", placed - job.create_time - earlier);
+  const absl::Duration paused =
+      job.paused + (job.suspend_time ? end - *job.suspend_time : absl::ZeroDuration());
+  if (paused > absl::ZeroDuration()) add("SUSPENDED", paused);
+  add("PENDING", placed - job.create_time - earlier - paused);
   add("PREPARING", prepared - placed);
   add("RUNNING", end - prepared + earlier);
 }
@@ -89,10 +92,21 @@ void AddProjects(const coordinator::Core& core, telemetry::ClusterState* state) 
   }
 }
 
+void AddStragglers(const coordinator::Core& core, const JobRecord& job,
+                   telemetry::ClusterState* state) {
+  const coordinator::StragglerWatch* watch = core.FindStragglers(job.id);
+  if (watch == nullptr) return;
+  for (int32_t rank = 0; rank < static_cast<int32_t>(job.ranks.size()); ++rank) {
+    const double lost = watch->LostSeconds(rank);
+    if (lost >= 0) state->straggler_seconds[{job.id, rank}] = lost;
+  }
+}
+
 void AddJobs(const coordinator::Core& core, absl::Time now, telemetry::ClusterState* state) {
   for (const JobRecord* job : core.Jobs()) {
     ++state->jobs[coordinator::JobStateName(job->state)];
     if (!job->end_time.has_value() || now - *job->end_time < kEndedJobs) AddTimes(*job, now, state);
+    AddStragglers(core, *job, state);
     if (job->state == JobState::kPending) {
       ++state->queue[{DeviceName(job->device_kind), PriorityLabel(job->priority),
                       ProjectLabel(core.options().quotas, job->project)}];

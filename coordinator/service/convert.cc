@@ -65,6 +65,13 @@ void Fill(const coordinator::SendStop& from, CoordinatorMessage* to) {
   stop->set_checkpoint(from.checkpoint);
 }
 
+void Fill(const coordinator::SendSave& from, CoordinatorMessage* to) {
+  auto* save = to->mutable_save();
+  save->set_job_uid(from.job_uid);
+  save->set_epoch(from.epoch.value());
+  save->set_request(from.request);
+}
+
 void Fill(const coordinator::SendAck& from, CoordinatorMessage* to) {
   auto* ack = to->mutable_ack();
   ack->set_job_uid(from.job_uid);
@@ -87,6 +94,19 @@ coordinator::RankExited Exited(const v1alpha1::RankExit& exit) {
   event.time = FromProto(exit.time());
   event.stopped_by_daemon = exit.stopped_by_daemon();
   return event;
+}
+
+// In what is left of a step, a rank may have waited for others.
+coordinator::StepTimes TimesOf(const v1alpha1::StepReport& step) {
+  coordinator::StepTimes times{.own = 0, .wall = step.wall_seconds()};
+  for (const v1alpha1::Ledger::Entry& entry : step.ledger().entries()) {
+    if (entry.part() == v1alpha1::Ledger::COMPUTE_HIDING ||
+        entry.part() == v1alpha1::Ledger::COMPUTE_ALONE ||
+        entry.part() == v1alpha1::Ledger::DATA_WAIT) {
+      times.own += entry.seconds();
+    }
+  }
+  return times;
 }
 
 void FillConditions(const coordinator::JobRecord& record, v1alpha1::Job* job) {
@@ -305,13 +325,14 @@ absl::StatusOr<RankReported> FromProto(const v1alpha1::RankReport& message,
       event.report = coordinator::FirstOperationDone{FromProto(message.first_operation().time())};
       return event;
     case Report::kStep:
-      event.report =
-          coordinator::StepDone{message.step().step(), FromProto(message.step().end_time())};
+      event.report = coordinator::StepDone{
+          message.step().step(), FromProto(message.step().end_time()), TimesOf(message.step())};
       return event;
     case Report::kCheckpoint:
-      event.report = coordinator::CheckpointDone{
-          message.checkpoint().step(), message.checkpoint().name(), message.checkpoint().ok(),
-          message.checkpoint().message(), message.checkpoint().best()};
+      event.report =
+          coordinator::CheckpointDone{message.checkpoint().step(), message.checkpoint().name(),
+                                      message.checkpoint().ok(),   message.checkpoint().message(),
+                                      message.checkpoint().best(), message.checkpoint().request()};
       return event;
     case Report::kExit:
       event.report = Exited(message.exit());

@@ -37,14 +37,15 @@ using grpc::ServerUnaryReactor;
 // A page ends early if its response would exceed what clients accept by default (4 MiB).
 constexpr size_t kMaxPageBytes = size_t{2} << 20;
 
-// Submits an event that concerns one job. `reason` is that of a refusal because of its state.
+// Submits an event that concerns one job. `reason` is that of a refusal because of its state, and
+// `reason_unsaved` that of a job that writes no checkpoints, if this is another one.
 template <class Event>
 absl::Status Change(Hub& hub, const CallbackServerContext* context, const std::string& name,
-                    const char* reason, v1alpha1::Job* job) {
+                    const char* reason, v1alpha1::Job* job, const char* reason_unsaved = nullptr) {
   ASSIGN_OR_RETURN(const JobRecord found, LookUpJob(hub, name));
   const absl::Status status = hub.Submit(Event{found.id, CallerUri(context)}).status;
   if (absl::IsFailedPrecondition(status)) {
-    return WithReason(status, reason,
+    return WithReason(status, found.saves || reason_unsaved == nullptr ? reason : reason_unsaved,
                       {{"job", found.id}, {"state", coordinator::JobStateName(found.state)}});
   }
   RETURN_IF_ERROR(status);
@@ -139,6 +140,16 @@ class JobServiceImpl final : public v1alpha1::JobService::CallbackService {
                                     v1alpha1::ListJobEventsResponse* response) override {
     return OnLoop(hub_, context, [this, request, response] {
       return service::ListJobEvents(hub_, *request, response);
+    });
+  }
+  ServerUnaryReactor* CheckpointJob(CallbackServerContext* context,
+                                    const v1alpha1::CheckpointJobRequest* request,
+                                    v1alpha1::Job* job) override {
+    return OnLoop(hub_, context, [this, context, request, job] {
+      return Audited(
+          context, "CheckpointJob", request->name(), "",
+          Change<coordinator::CheckpointJob>(hub_, context, request->name(), "JOB_NOT_RUNNING", job,
+                                             "CHECKPOINTS_DISABLED"));
     });
   }
   ServerUnaryReactor* SuspendJob(CallbackServerContext* context,

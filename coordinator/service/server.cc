@@ -177,7 +177,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
   }
   ASSIGN_OR_RETURN(coordinator::Snapshot snapshot, store->Load());
   ASSIGN_OR_RETURN(coordinator::Core core,
-                   coordinator::Core::Restore(std::move(snapshot), options.core));
+                   coordinator::Core::Restore(std::move(snapshot), options.core, clock.Now()));
   auto impl = std::make_unique<Impl>(std::move(store), std::move(core), clock, telemetry);
   impl->services.push_back(NewJobService(impl->hub));
   impl->services.push_back(NewClusterService(impl->hub));

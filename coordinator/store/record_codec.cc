@@ -213,6 +213,8 @@ void ReadJob(const Json& json, JobRecord* job) {
     job->attempts.push_back(ToAttempt(attempt));
   }
   ReadTime(json, "next_attempt_time", &job->next_attempt_time);
+  ReadTime(json, "suspend_time", &job->suspend_time);
+  job->paused = absl::Nanoseconds(json.value("paused", int64_t{0}));
   Read(json, "preempted_by", &job->preempted_by);
   Read(json, "stop_reason", &job->stop_reason);
   Read(json, "stop_with_checkpoint", &job->stop_with_checkpoint);
@@ -221,6 +223,7 @@ void ReadJob(const Json& json, JobRecord* job) {
   Read(json, "last_checkpoint", &job->last_checkpoint);
   Read(json, "best_checkpoint", &job->best_checkpoint);
   Read(json, "last_checkpoint_step", &job->last_checkpoint_step);
+  Read(json, "checkpoint_request", &job->checkpoint_request);
   ReadDuration(json, "submit_to_first_operation", &job->submit_to_first_operation);
   ReadDuration(json, "submit_to_first_step", &job->submit_to_first_step);
   std::vector<JobEvent> events;
@@ -301,10 +304,13 @@ std::string EncodeJobBody(const JobRecord& job) {
   if (job.restart) json["restart"] = FromPolicy(*job.restart);
   if (!job.fallbacks.empty()) json["layouts"] = FromFallbacks(job.fallbacks);
   if (job.layout != 0) json["layout"] = job.layout;
+  if (job.checkpoint_request != 0) json["checkpoint_request"] = job.checkpoint_request;
   for (const AttemptRecord& attempt : job.attempts) {
     json["attempts"].push_back(FromAttempt(attempt));
   }
   if (job.next_attempt_time) json["next_attempt_time"] = FromTime(*job.next_attempt_time);
+  if (job.suspend_time) json["suspend_time"] = FromTime(*job.suspend_time);
+  if (job.paused > absl::ZeroDuration()) json["paused"] = absl::ToInt64Nanoseconds(job.paused);
   if (job.start_time) json["start_time"] = FromTime(*job.start_time);
   if (job.end_time) json["end_time"] = FromTime(*job.end_time);
   if (job.first_failure) json["first_failure"] = FromFailure(*job.first_failure);

@@ -59,6 +59,10 @@ void Show(const ClusterState& state, Families* families) {
     families->Add(Row(kMetrics, "stretto_worker_last_heartbeat_timestamp_seconds"), {worker},
                   UnixSeconds(time));
   }
+  for (const auto& [what, seconds] : state.straggler_seconds) {
+    families->Add(Row(kMetrics, "stretto_straggler_seconds_total"),
+                  {what.first, absl::StrCat(what.second)}, seconds);
+  }
   for (const auto& [what, time] : state.job_times) {
     families->Add(Row(kMetrics, "stretto_job_seconds_total"), {what.first, what.second},
                   absl::ToDoubleSeconds(time));

@@ -27,6 +27,7 @@ struct ClusterState {
   std::map<std::string, int64_t> project_slots_limit;  // by project
   std::map<std::string, absl::Time> heartbeats;        // by worker: the last one
   std::map<std::pair<std::string, std::string>, absl::Duration> job_times;  // by job and state
+  std::map<std::pair<std::string, int32_t>, double> straggler_seconds;      // by job and rank
 };
 
 // Thread-safe.

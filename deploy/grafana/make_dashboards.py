@@ -97,8 +97,8 @@ def cluster():
         lines("Effective training time", [target("training_job:stretto_effective_training:ratio", "{{training_job}}")],
               "percentunit", description="Of the time since submission, the share in which steps were taken that count: no "
               "evaluations, no waits for data and checkpoints, nothing that was lost."),
-        lines("Slowest rank", [target("max by (training_job) (training_job_rank:stretto_straggler:ratio5m)", "{{training_job}}")],
-              "none", description="How long the slowest rank is busy, over the median of its job. The others wait for it."),
+        lines("Slowest rank", [target("max by (training_job) (training_job_rank:stretto_straggler:rate5m)", "{{training_job}}")],
+              "percentunit", description="Of their time, the share in which ranks wait for the slowest one of their stage."),
         stacked("Jobs by state", [target("sum by (state) (stretto_jobs)", "{{state}}")], "none"),
         stacked("Slots", [target("sum by (device, state) (stretto_slots)", "{{device}} {{state}}")], "none"),
         lines("Waiting for slots, the oldest job", [target(
@@ -162,9 +162,9 @@ def job():
             target(of_job("training_job:stretto_overlap:ratio5m"), "overlap"),
             target(of_job("training_job:stretto_effective_training:ratio"), "effective training")], "percentunit"),
         lines("Time of a step, by rank", [target(of_job("training_job_rank:stretto_step_seconds:mean5m"), "rank {{rank}}")], "s"),
-        lines("Stragglers: busy time of a rank over the median of its job", [target(
-            of_job("training_job_rank:stretto_straggler:ratio5m"), "rank {{rank}}")], "none",
-            description="A rank above 1 makes the others wait."),
+        lines("Stragglers: time that the others of its stage wait for a rank", [target(
+            of_job("training_job_rank:stretto_straggler:rate5m"), "rank {{rank}}")], "percentunit",
+            description="What a rank's own work takes longer than theirs."),
         stacked("Planned memory of a rank, by arena", [target(
             f"max by (arena) ({of_job('stretto_arena_bytes')})", "{{arena}}")], "bytes",
             description="Of the rank that has most, on its device."),

@@ -31,8 +31,9 @@ inline constexpr Label kLabels[] = {
      "Name of a worker: workers with a session, and workers that were lost less than an hour ago"},
     {"device", "Kind of a slot, as in job specs: `cpu`, `cuda`"},
     {"state",
-     "For jobs, the states of the API (for their seconds `PENDING`, `PREPARING`, `RUNNING`); for "
-     "workers, `READY` and `LOST`; for slots, `FREE`, `USED`, `FAULTY`"},
+     "For jobs, the states of the API (for their seconds `PENDING`, `PREPARING`, `RUNNING` and, "
+     "once there are some, `SUSPENDED`); for workers, `READY` and `LOST`; for slots, `FREE`, "
+     "`USED`, `FAULTY`"},
     {"priority", "Of waiting jobs: `negative`, `zero`, `positive`"},
     {"project", "Projects with a `--quota`; all others are `(other)`"},
     {"cause", "Why an attempt failed: `Crash`, `NodeLoss`, `Hang`, `OutOfMemory`, `Preemption`"},

@@ -202,10 +202,18 @@ std::string ClusterSim::SomeJob() {
 
 void ClusterSim::ChangeSomeJob() {
   const std::string id = SomeJob();
-  const uint64_t dice = Pick(4);
+  const uint64_t dice = Pick(5);
+  if (dice == 4) {
+    const std::string runs = driver_->Read([](const Core& core) {
+      for (const JobRecord* job : core.Jobs())
+        if (job->state == JobState::kRunning) return job->id;
+      return std::string();
+    });
+    probes_["checkpoint asked"] += Submit(CheckpointJob{runs}).status.ok();
+  }
   if (dice == 0) Submit(CancelJob{id});
   if (dice == 1 && Submit(SuspendJob{id}).status.ok()) ++probes_["suspended"];
-  if (dice < 2) return;
+  if (dice != 2 && dice != 3) return;
   int64_t& resumed = resumed_["uid-" + id.substr(4)];
   ++resumed;  // the event may begin an attempt, and may be stored although its response is lost
   const absl::Status status = Submit(ResumeJob{id}).status;
@@ -213,14 +221,6 @@ void ClusterSim::ChangeSomeJob() {
   if (!status.ok()) return;
   ended_.erase(id);
   ++probes_["resumed"];
-}
-
-void ClusterSim::CordonOrNot(Node& node) {
-  if (Pick(2) == 0) {
-    Submit(UncordonWorker{node.id});
-  } else if (Submit(CordonWorker{node.id, "by request", /*drain=*/Pick(2) == 0}).status.ok()) {
-    ++probes_["cordoned"];
-  }
 }
 
 void ClusterSim::FailOrRepairGpu(Node& node) {
@@ -275,6 +275,10 @@ void ClusterSim::SendToWorker(const Send& send) {
     const JobRecord& job = find(stop->job_id);
     Check(!job.stop_reason.empty() || !IsActive(job.state) || job.epoch > stop->epoch,
           "a stop is stored before it is sent");
+  }
+  if (const auto* save = std::get_if<SendSave>(&send.message)) {
+    Check(find(save->job_id).checkpoint_request >= save->request,
+          "a request for a checkpoint is stored before it is sent");
   }
   for (Node& node : nodes_) {
     if (node.id == send.worker && node.session == send.session) node.down.push_back(send);
@@ -442,10 +446,6 @@ void ClusterSim::Receive(Node& node, const SendAck& message) {
   }
 }
 
-void ClusterSim::Receive(Node& node, const CloseSession&) {
-  Break(node, /*seen_by_coordinator=*/true);
-}
-
 void ClusterSim::SendReport(Node& node, bool repeat) {
   if (!node.registered) return;
   for (auto& [key, trainer] : node.trainers) {
@@ -478,9 +478,10 @@ void ClusterSim::Train(Node& node, bool may_fail) {
       trainer.log.emplace_back(exit);
     } else if (done == 0) {
       trainer.log.emplace_back(RankPrepared{wall_});
-    } else if (done == 3 && Pick(2) == 0) {
-      trainer.log.emplace_back(CheckpointDone{
-          .step = 2, .name = "step-00000002", .ok = Pick(4) != 0, .message = "full"});
+    } else if (trainer.save > trainer.answered || (done == 3 && Pick(2) == 0)) {
+      trainer.answered = trainer.save;
+      trainer.log.emplace_back(
+          CheckpointDone{2, "step-00000002", Pick(4) != 0, "full", trainer.save});
     } else if (done < 4) {
       trainer.log.emplace_back(StepDone{static_cast<int64_t>(done), wall_});
     } else {

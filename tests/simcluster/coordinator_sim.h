@@ -78,6 +78,7 @@ class ClusterSim final : public Transport, public Persistence {
   struct Trainer {
     int32_t slot = 0;
     bool alive = true;
+    int64_t save = 0, answered = 0;  // numbers of requests for a checkpoint
     std::vector<decltype(RankReported::report)> log;
     int64_t sent = 0;  // in this session
   };
@@ -135,6 +136,7 @@ class ClusterSim final : public Transport, public Persistence {
   void Receive(Node& node, const SendRegistered& message);
   void Receive(Node& node, const SendAssign& message);
   void Receive(Node& node, const SendStop& message);
+  void Receive(Node& node, const SendSave& message);
   void Receive(Node& node, const SendAck& message);
   void Receive(Node& node, const CloseSession& message);
   void SendReport(Node& node, bool repeat);

@@ -126,6 +126,8 @@ TEST(CoordinatorSim, InvariantsHoldUnderFaults) {
                         "backfilled",
                         "over quota",
                         "suspended",
+                        "checkpoint asked",
+                        "checkpoint on request",
                         "resumed",
                         "cordoned"});
 }

@@ -45,6 +45,13 @@ void ClusterSim::CheckJob(const JobRecord& job) {
   if (healthy != nullptr && healthy->status == ConditionStatus::kFalse) {
     ++probes_["job on a faulty GPU"];
   }
+  const Condition* requested = job.FindCondition("CheckpointRequested");
+  if (requested != nullptr) {
+    const bool open = requested->status == ConditionStatus::kTrue;
+    Check(!open || IsActive(job.state),
+          "a request for a checkpoint has an answer when the job stops");
+    probes_["checkpoint on request"] += requested->reason == "Saved";
+  }
   const auto ended = ended_.find(job.id);
   Check(ended == ended_.end() || ended->second == job, "an ended job never changes again");
 }

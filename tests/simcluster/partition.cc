@@ -76,4 +76,21 @@ void ClusterSim::CheckPatience(const JobRecord& job) const {
         "a run that nobody could continue elsewhere outlasts a cut");
 }
 
+void ClusterSim::CordonOrNot(Node& node) {
+  if (Pick(2) == 0) {
+    Submit(UncordonWorker{node.id});
+  } else if (Submit(CordonWorker{node.id, "by request", /*drain=*/Pick(2) == 0}).status.ok()) {
+    ++probes_["cordoned"];
+  }
+}
+
+void ClusterSim::Receive(Node& node, const CloseSession&) {
+  Break(node, /*seen_by_coordinator=*/true);
+}
+
+void ClusterSim::Receive(Node& node, const SendSave& message) {
+  const auto found = node.trainers.find({message.job_uid, message.epoch.value(), 0});
+  if (found != node.trainers.end()) found->second.save = message.request;
+}
+
 }  // namespace stretto::coordinator::testing

@@ -48,6 +48,18 @@ std::vector<int32_t> Room(const Core& core, int32_t kind, bool free, const Gone&
   return room;
 }
 
+// The ranks of the largest layout that a job which waits may start in.
+int64_t LargestLayout(const JobRecord& job, const Quotas& quotas) {
+  const auto quota = quotas.find(job.project);
+  const int64_t most = quota == quotas.end() ? INT64_MAX : quota->second.devices;
+  int64_t largest = 0;
+  for (int32_t layout = 0; layout <= (job.attempt > 0 ? std::ssize(job.fallbacks) : 0); ++layout) {
+    const int64_t ranks = job.GangIn(layout).ranks();
+    if (ranks <= most) largest = std::max(largest, ranks);
+  }
+  return largest;
+}
+
 bool Nobody(const JobRecord&) { return false; }
 
 // Healthy slots of a kind on workers that take work, held or not.
@@ -111,7 +123,7 @@ void ClusterSim::CheckQueues(const Core& core) {
       ++probes_["over quota"];
       continue;
     }
-    claimed[queue] += gang.ranks();
+    claimed[queue] += LargestLayout(*job, quotas_);
     ahead[kind].push_back(job);
     if (!has_head.insert(kind).second) continue;
     Check(DealGang(Room(core, kind, /*free=*/true, Nobody), gang).empty(),

@@ -70,7 +70,7 @@ void ClusterSim::RestartCoordinator() {
   const auto loaded = store_->Load();
   Check(loaded.ok(), absl::StrCat("the store can be read: ", loaded.status().ToString()));
   CheckLoaded(*loaded);
-  auto core = Core::Restore(*loaded, Options());
+  auto core = Core::Restore(*loaded, Options(), wall_);
   Check(core.ok(), absl::StrCat("the stored state can be restored: ", core.status().ToString()));
   driver_ = std::make_unique<Driver>(*std::move(core), *this, *this);
   // Every lease has ended, and its clock begins with the next event.

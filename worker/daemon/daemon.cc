@@ -250,6 +250,12 @@ void Daemon::OnMessage(const v1::CoordinatorMessage& message) {
                        stop.checkpoint() ? ask : Supervisor::Ask());
       break;
     }
+    case v1::CoordinatorMessage::kSave: {
+      const RankKey key{message.save().job_uid(), message.save().epoch(), 0};
+      supervisor_.NoteSave(key, message.save().request());
+      trainers_->RequestSave(key, message.save().request());
+      break;
+    }
     case v1::CoordinatorMessage::kAck:
       relay_.Acked(KeyOf(message.ack()), message.ack().sequence());
       acked_.NotifyAll();
@@ -346,7 +352,11 @@ absl::StatusOr<v1::AttachResponse> Daemon::Attach(const v1::AttachRequest& reque
 
 absl::Status Daemon::CheckCurrent(const RankKey& key) { return supervisor_.CheckCurrent(key); }
 
-void Daemon::OnConnected(const RankKey& key) { supervisor_.CatchUpLater(key); }
+void Daemon::OnConnected(const RankKey& key) {
+  supervisor_.CatchUpLater(key);
+  // The coordinator has asked before, so there is a trainers_.
+  if (const int64_t save = supervisor_.SaveOf(key); save > 0) trainers_->RequestSave(key, save);
+}
 
 void Daemon::OnReport(const v1::RankReport& report) {
   const RankKey key = KeyOf(report);

@@ -200,6 +200,18 @@ std::vector<TrainerMemory> Supervisor::Memory() const {
   return found;
 }
 
+void Supervisor::NoteSave(const RankKey& key, int64_t request) {
+  const MutexLock lock(mu_);
+  const auto it = trainers_.find(key);
+  if (it != trainers_.end()) it->second.save = std::max(it->second.save, request);
+}
+
+int64_t Supervisor::SaveOf(const RankKey& key) const {
+  const MutexLock lock(mu_);
+  const auto it = trainers_.find(key);
+  return it == trainers_.end() ? 0 : it->second.save;
+}
+
 void Supervisor::CatchUpLater(const RankKey& key) {
   {
     const MutexLock lock(mu_);

@@ -100,6 +100,12 @@ class Supervisor {
   // The memory of the live trainers.
   std::vector<TrainerMemory> Memory() const;
 
+  // Notes that a live trainer is asked for a checkpoint, for the case that it connects only later.
+  // The numbers of requests grow.
+  void NoteSave(const RankKey& key, int64_t request);
+  // The newest of them; 0: none.
+  int64_t SaveOf(const RankKey& key) const;
+
   // Reads the rank's log on the watching thread.
   void CatchUpLater(const RankKey& key);
   // The trainer has reported its RankExit and must exit within `exit_grace`.
@@ -114,6 +120,7 @@ class Supervisor {
     FileDescriptor watch;
     bool stopping = false;
     std::string stop_reason;
+    int64_t save = 0;                       // number of the newest request for a checkpoint
     std::optional<absl::Duration> term_at;  // monotonic
     std::optional<absl::Duration> kill_at;
   };

@@ -48,7 +48,7 @@ class TrainerService::Impl final : public v1::TrainerService::CallbackService {
   ~Impl() override { Shutdown(); }
 
   absl::Status Listen(const std::string& path);
-  bool RequestStop(const RankKey& key, bool checkpoint, const std::string& reason);
+  bool SendTo(const RankKey& key, const v1::DaemonMessage& message);
   void Shutdown();
 
   grpc::ServerUnaryReactor* Attach(grpc::CallbackServerContext* context,
@@ -101,7 +101,7 @@ class TrainerService::Impl final : public v1::TrainerService::CallbackService {
   std::thread ticker_;
 };
 
-// One trainer's stream. Its queue has at most one Alive, and the stops.
+// One trainer's stream. Its queue has at most one Alive, and the requests.
 class TrainerService::Impl::Stream final
     : public grpc::ServerBidiReactor<v1::TrainerMessage, v1::DaemonMessage> {
  public:
@@ -214,11 +214,8 @@ void TrainerService::Impl::Forget(const RankKey& key, Stream* stream) {
   if (it != streams_.end() && it->second == stream) streams_.erase(it);
 }
 
-bool TrainerService::Impl::RequestStop(const RankKey& key, bool checkpoint,
-                                       const std::string& reason) {
-  v1::DaemonMessage message;
-  message.mutable_stop()->set_checkpoint(checkpoint);
-  message.mutable_stop()->set_reason(reason);
+// Returns false if that trainer has no open stream.
+bool TrainerService::Impl::SendTo(const RankKey& key, const v1::DaemonMessage& message) {
   const MutexLock lock(mu_);
   const auto it = streams_.find(key);
   if (it == streams_.end()) return false;
@@ -259,7 +256,16 @@ absl::StatusOr<std::unique_ptr<TrainerService>> TrainerService::Start(
 }
 
 bool TrainerService::RequestStop(const RankKey& key, bool checkpoint, const std::string& reason) {
-  return impl_->RequestStop(key, checkpoint, reason);
+  v1::DaemonMessage message;
+  message.mutable_stop()->set_checkpoint(checkpoint);
+  message.mutable_stop()->set_reason(reason);
+  return impl_->SendTo(key, message);
+}
+
+void TrainerService::RequestSave(const RankKey& key, int64_t request) {
+  v1::DaemonMessage message;
+  message.mutable_save()->set_request(request);
+  impl_->SendTo(key, message);
 }
 
 void TrainerService::Shutdown() { impl_->Shutdown(); }

@@ -45,6 +45,8 @@ class TrainerService {
 
   // Sends StopTrainer. Returns false if that trainer has no open stream.
   bool RequestStop(const RankKey& key, bool checkpoint, const std::string& reason);
+  // Sends SaveNow, if that trainer has an open stream. One that comes again changes nothing.
+  void RequestSave(const RankKey& key, int64_t request);
   // Closes every stream and the socket.
   void Shutdown();
 

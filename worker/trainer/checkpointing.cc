@@ -110,6 +110,7 @@ absl::Status Checkpointing::Start(const TrainState& state, bool copies) {
     }));
   }
   state_ = StateOf(c_, state);
+  request_ = c_.link.save_request();
   texts_.clear();
   verdict_.clear();
   part_ = Part::kWriting;
@@ -204,6 +205,7 @@ std::string Checkpointing::Conclude(const std::string& verdict) {
   checkpoint->set_step(state_.step);
   checkpoint->set_name(CheckpointName(state_.step));
   checkpoint->set_ok(ok);
+  checkpoint->set_request(request_);
   *checkpoint->mutable_time() = google::protobuf::util::TimeUtil::NanosecondsToTimestamp(
       absl::ToUnixNanos(Clock::Real().Now()));
   checkpoint->set_seconds(absl::ToDoubleSeconds(blocked_ + now - since_));

@@ -49,6 +49,12 @@ class Checkpointing {
 
   // The step of the newest that was written.
   int64_t saved_step() const { return saved_step_; }
+  // Whether one of this step is written or under way.
+  bool has(int64_t step) const {
+    return step <= saved_step_ || (under_way() && step <= state_.step);
+  }
+  // The newest request for a checkpoint (DaemonLink::save_request) that one answers.
+  int64_t answered_request() const { return request_; }
   // On rank 0: a newer attempt of the job has begun, so this one can save nothing more.
   bool fenced() const { return fenced_; }
 
@@ -74,6 +80,7 @@ class Checkpointing {
   // Of the checkpoint under way.
   Part part_ = Part::kNone;
   TrainingState state_;
+  int64_t request_ = 0;              // also of the one before
   absl::StatusOr<ShardInfo> shard_;  // the result of writing
   std::vector<std::string> texts_;   // the results of all ranks
   std::string verdict_;              // rank 0: the result of the commit

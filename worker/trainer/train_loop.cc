@@ -93,13 +93,13 @@ class Loop {
   }
 
   // Returns the result if any rank was asked to stop, and nothing if training continues. If any was
-  // asked for a checkpoint, it is written first. A stop that could not save what it was asked to is
-  // not clean: its status is the reason.
+  // asked for a checkpoint, a stop writes it first, and training continues while it is written. A
+  // stop that could not save what it was asked to is not clean: its status is the reason.
   std::optional<TrainResult> Stopped() {
     const StopRequest request = Request();
     const absl::StatusOr<ControlWord> all = AgreeOn(request);
     if (!all.ok()) return Ended(ReasonOfCheckpoint(all.status()), all.status());
-    if (!all->stop) return ContinueCheckpoint(all->saving);
+    if (!all->stop) return all->checkpoint ? SaveOnRequest() : ContinueCheckpoint(all->saving);
     if (all->fenced) {  // no rank may save, whatever the others were asked for
       return Ended(ExitReason::kStaleEpoch,
                    absl::AbortedError("a newer attempt of this job has begun"));
@@ -139,14 +139,29 @@ class Loop {
     return Ended(ExitReason::kCompleted, absl::OkStatus());
   }
 
-  // Returns the result if that fails training.
+  // Both return the result if that fails training.
   std::optional<TrainResult> ContinueCheckpoint(bool saving) {
     if (!checkpoints_.under_way() || saving) return std::nullopt;
     const int64_t begin = NowNanoseconds();
-    const absl::Status status = checkpoints_.Continue();
+    return WaitedSince(begin, checkpoints_.Continue());
+  }
+  std::optional<TrainResult> SaveOnRequest() {
+    const int64_t begin = NowNanoseconds();
+    return WaitedSince(begin, checkpoints_.Begin(state_));
+  }
+
+  // The wait is of the step that follows.
+  std::optional<TrainResult> WaitedSince(int64_t begin, const absl::Status& status) {
     waits_.checkpoint.push_back({begin, NowNanoseconds()});
     if (status.ok()) return std::nullopt;
     return Ended(ReasonOfCheckpoint(status), status);
+  }
+
+  // Whether rank 0 was asked for a checkpoint that no report answers. The one of the last step may
+  // be older than the request, which the checkpoint after the next step answers.
+  bool MustSave() const {
+    return c_.config.rank == 0 && c_.link.save_request() > checkpoints_.answered_request() &&
+           !c_.config.checkpoint_disabled && !checkpoints_.has(state_.step);
   }
 
   // What is asked of this rank. A fenced attempt can save nothing more, so it stops.
@@ -193,7 +208,7 @@ class Loop {
   absl::StatusOr<ControlWord> AgreeOn(const StopRequest& request) {
     const bool terminate = c_.terminate.load();
     return Agree(c_.control, {.stop = request.stop || terminate,
-                              .checkpoint = request.checkpoint || terminate,
+                              .checkpoint = request.checkpoint || terminate || MustSave(),
                               .fenced = checkpoints_.fenced(),
                               .saving = checkpoints_.busy()});
   }

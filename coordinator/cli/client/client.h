@@ -57,6 +57,7 @@ class Client {
   absl::StatusOr<v1alpha1::ListJobEventsResponse> ListJobEvents(
       const v1alpha1::ListJobEventsRequest& request);
   absl::StatusOr<v1alpha1::Job> CancelJob(const v1alpha1::CancelJobRequest& request);
+  absl::StatusOr<v1alpha1::Job> CheckpointJob(const v1alpha1::CheckpointJobRequest& request);
   absl::StatusOr<v1alpha1::Job> SuspendJob(const v1alpha1::SuspendJobRequest& request);
   absl::StatusOr<v1alpha1::Job> ResumeJob(const v1alpha1::ResumeJobRequest& request);
   absl::StatusOr<v1alpha1::Job> DeleteJob(const v1alpha1::DeleteJobRequest& request);

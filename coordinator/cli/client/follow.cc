@@ -81,10 +81,13 @@ bool IsTransient(const absl::Status& status) {
 }
 
 absl::StatusOr<FollowResult> FollowJob(const Invocation& invocation, const std::string& name,
-                                       const FollowHandlers& handlers) {
+                                       const FollowHandlers& handlers, int64_t after_step) {
   FollowResult result;
   Reconnector reconnector(invocation, handlers.on_notice);
-  int64_t last_step = 0;
+  int64_t last_step = after_step;
+  const auto is_enough = [&handlers](const v1alpha1::Job& job) {
+    return HasEnded(job.state()) || (handlers.is_enough != nullptr && handlers.is_enough(job));
+  };
   while (true) {
     v1alpha1::WatchJobRequest request;
     request.set_name(name);
@@ -100,9 +103,9 @@ absl::StatusOr<FollowResult> FollowJob(const Invocation& invocation, const std::
             last_step = event.step().step();
             handlers.on_step(event.step());
           }
-          return true;
+          return !event.has_job() || HasEnded(event.job().state()) || !is_enough(event.job());
         });
-    if (HasEnded(result.job.state())) return result;
+    if (is_enough(result.job)) return result;
     if (invocation.interrupt.raised()) {
       result.detached = true;
       return result;

@@ -19,21 +19,23 @@ struct FollowHandlers {
   std::function<void(const v1alpha1::StepReport&)> on_step;
   // Messages about the connection, for stderr.
   std::function<void(const std::string&)> on_notice;
+  // Returns whether to stop following at this state of the job. Null: at its end only.
+  std::function<bool(const v1alpha1::Job&)> is_enough = nullptr;
 };
 
 struct FollowResult {
   v1alpha1::Job job;      // as last seen
-  bool detached = false;  // interrupted before the job ended
+  bool detached = false;  // interrupted before the job ended, or was enough
 };
 
 // Returns true for errors after which the same call may succeed: the coordinator is restarting, or
 // the network is briefly unavailable.
 bool IsTransient(const absl::Status& status);
 
-// Follows from the first step. Errors: those of WatchJob; Unavailable if the coordinator did not
+// Follows from the step behind `after_step`. Errors: those of WatchJob; Unavailable if the coordinator did not
 // return within invocation.give_up.
 absl::StatusOr<FollowResult> FollowJob(const Invocation& invocation, const std::string& name,
-                                       const FollowHandlers& handlers);
+                                       const FollowHandlers& handlers, int64_t after_step = 0);
 
 // Writes the log of one rank (of all if `rank` < 0) to `sink`, each byte once. With `follow`,
 // continues until the job has ended, and reconnects as above. Cancelled when interrupted.

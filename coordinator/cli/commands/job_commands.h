@@ -24,6 +24,8 @@ ExitCode ListJobs(const Invocation& invocation, int limit, const std::string& pr
 ExitCode GetJob(const Invocation& invocation, const std::string& name);
 ExitCode DescribeJobCommand(const Invocation& invocation, const std::string& name);
 ExitCode CancelJob(const Invocation& invocation, const std::string& name);
+// With `wait`, waits until the checkpoint is written and prints its name.
+ExitCode CheckpointJob(const Invocation& invocation, const std::string& name, bool wait);
 ExitCode SuspendJob(const Invocation& invocation, const std::string& name);
 ExitCode ResumeJob(const Invocation& invocation, const std::string& name);
 ExitCode DeleteJob(const Invocation& invocation, const std::string& name);

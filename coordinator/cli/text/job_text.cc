@@ -322,6 +322,7 @@ std::string WhyText(const Job& job) {
   const v1alpha1::Condition* why = nullptr;
   for (const v1alpha1::Condition& condition : job.conditions()) {
     if (condition.status() == v1alpha1::Condition::TRUE || condition.message().empty()) continue;
+    if (condition.type() == "CheckpointRequested") continue;  // an answer, and no reason of a state
     if (why == nullptr ||
         ToTime(condition.last_transition_time()) >= ToTime(why->last_transition_time())) {
       why = &condition;

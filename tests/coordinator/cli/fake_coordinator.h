@@ -105,6 +105,18 @@ class FakeJobs final : public v1alpha1::JobService::Service {
     job->set_state(Job::CANCELLING);
     return grpc::Status::OK;
   }
+  grpc::Status CheckpointJob(grpc::ServerContext*, const v1alpha1::CheckpointJobRequest* request,
+                             Job* job) override {
+    if (request->name() == "jobs/waiting") {
+      return Refusal(grpc::FAILED_PRECONDITION,
+                     "jobs/waiting: found PENDING, expected a job that is RUNNING",
+                     "JOB_NOT_RUNNING");
+    }
+    job->set_name(request->name());
+    job->set_state(Job::RUNNING);
+    job->mutable_progress()->set_steps(2);
+    return grpc::Status::OK;
+  }
   grpc::Status SuspendJob(grpc::ServerContext*, const v1alpha1::SuspendJobRequest* request,
                           Job* job) override {
     job->set_name(request->name());

@@ -32,7 +32,7 @@ TEST(RegisterTest, AWorkerOfAnotherClusterIsRefusedAndNothingIsSent) {
   Snapshot snapshot;
   snapshot.cluster_id = "here";
   snapshot.epoch.last = Epoch(5);
-  Core core = *Core::Restore(snapshot, {});
+  Core core = *Core::Restore(snapshot, {}, absl::UnixEpoch());
   WorkerRegistered event;
   event.id = "a";
   event.session = 1;
@@ -473,7 +473,7 @@ TEST(RestoreTest, ContradictingRecordsAreDataLoss) {
   scene.Submit("j", 1);
   Snapshot good = *scene.store().Load();
   const auto restore = [](const Snapshot& snapshot) {
-    const absl::Status status = Core::Restore(snapshot, {}).status();
+    const absl::Status status = Core::Restore(snapshot, {}, absl::UnixEpoch()).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
     return std::string(status.message());
   };

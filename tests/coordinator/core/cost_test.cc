@@ -100,11 +100,64 @@ TEST(CostTest, OfATickAndOfASubmissionIsIndependentOfTheQueue) {
               static_cast<double>(AllocationsOf([&] { submit(large); })), 1);
 }
 
+// No slot has changed since the last one.
+TEST(CostTest, OfASubmissionAndItsAnswerIsIndependentOfTheCluster) {
+  Core small = Cluster(20, 20), large = Cluster(400, 20);
+  const auto submit = [](Core& core) {
+    CreateJob event;
+    event.job_id = event.uid = "one-more-job-with-a-long-name";
+    event.device_kind = 1;
+    EXPECT_EQ(core.Apply(event, {}).persist.size(), 1u);
+    const JobRecord shown = QueueView(core).Shown(*core.FindJob(event.job_id));
+    EXPECT_EQ(shown.FindCondition("Scheduled")->reason, "BehindEarlierJob");
+  };
+  // Arrays grow by halves; a look at every worker takes several hundred.
+  EXPECT_LT(AllocationsOf([&] { submit(large); }) - AllocationsOf([&] { submit(small); }), 20);
+}
+
 TEST(CostTest, OfProjectsOverTheirQuotaIsIndependentOfTheQueue) {
   Core small = Cluster(8, 20, 4), large = Cluster(8, 2000, 4);
   ASSERT_EQ(large.FreeSlots("worker-with-a-long-name-10007"), 1);  // 4 projects use one slot each
   const auto tick = [](Core& core) { EXPECT_TRUE(core.Apply(Tick{}, {}).persist.empty()); };
   EXPECT_EQ(AllocationsOf([&] { tick(small); }), AllocationsOf([&] { tick(large); }));
+}
+
+// Runs that lost a worker and can go nowhere are looked at with every tick.
+TEST(CostTest, OfALostRunIsIndependentOfTheCluster) {
+  const auto cluster = [](int lost) {
+    constexpr int kWorkers = 200;
+    Core core;
+    const auto at = [](int64_t seconds) {
+      return Moment{.wall = absl::FromUnixSeconds(seconds), .steady = absl::Seconds(seconds)};
+    };
+    for (int i = 0; i < kWorkers; ++i) {
+      WorkerRegistered event;
+      event.id = absl::StrCat("worker-with-a-long-name-", 10'000 + i);
+      event.incarnation = "i1";
+      event.devices = {{.slot = 0, .kind = 1, .description = ""}};
+      event.session = i + 1;
+      EXPECT_TRUE(core.Apply(event, at(0)).status.ok());
+    }
+    for (int i = 0; i < kWorkers / 2; ++i) {
+      CreateJob event;
+      event.job_id = event.uid = absl::StrCat("job-with-a-long-name-", 10'000 + i);
+      event.gang.stages = {{.blocks = 2}};
+      event.device_kind = 1;
+      event.restart = RestartPolicy{.max = 9, .backoff = {}, .on = {RestartCause::kNodeLoss}};
+      EXPECT_TRUE(core.Apply(event, at(0)).status.ok());
+    }
+    for (int64_t second = 1; second <= 60; ++second) {
+      for (int i = 0; i < kWorkers; ++i) {
+        if (i % 2 == 1 && i / 2 < lost) continue;
+        const WorkerHeartbeat beat{absl::StrCat("worker-with-a-long-name-", 10'000 + i), i + 1};
+        EXPECT_TRUE(core.Apply(beat, at(second)).status.ok());
+      }
+      EXPECT_TRUE(core.Apply(Tick{}, at(second)).status.ok());
+    }
+    return AllocationsOf([&] { EXPECT_TRUE(core.Apply(Tick{}, at(61)).persist.empty()); });
+  };
+  const int64_t few = cluster(10), many = cluster(60);
+  EXPECT_LT((many - few) / 50, 60);  // a look at every worker takes several hundred
 }
 
 TEST(CostTest, OfBackfillHasABound) {

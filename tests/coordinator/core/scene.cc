@@ -79,6 +79,9 @@ std::string Text(const SendStop& m) {
   return absl::StrCat("stop ", m.job_id, " epoch=", m.epoch.value(), " reason=", m.reason,
                       " grace=", absl::FormatDuration(m.grace), m.checkpoint ? " checkpoint" : "");
 }
+std::string Text(const SendSave& m) {
+  return absl::StrCat("save ", m.job_id, " epoch=", m.epoch.value(), " request=", m.request);
+}
 std::string Text(const SendAck& m) {
   return absl::StrCat("ack ", m.job_uid, "/", m.rank.value(), " sequence=", m.sequence);
 }
@@ -166,6 +169,7 @@ Result Scene::Submit(const std::string& id, Gang gang, const std::string& reques
 }
 
 Result Scene::Cancel(const std::string& id) { return Do(CancelJob{id, "ann"}); }
+Result Scene::Checkpoint(const std::string& id) { return Do(CheckpointJob{id, "ann"}); }
 Result Scene::Suspend(const std::string& id) { return Do(SuspendJob{id, "ann"}); }
 Result Scene::Resume(const std::string& id) { return Do(ResumeJob{id, "ann"}); }
 Result Scene::Cordon(const std::string& worker, bool drain) {
@@ -200,7 +204,7 @@ Result Scene::Register(const std::string& worker, int32_t slots, const std::vect
                           .epoch = rank.epoch ? Epoch(*rank.epoch) : job.epoch,
                           .rank = Rank::Of(rank.rank),
                           .alive = rank.alive,
-                          .last_sequence = 0});
+                          .last_sequence = rank.last_sequence});
   }
   const Result result = Do(event);
   if (result.status.ok()) sessions_[worker] = event.session;
@@ -268,7 +272,7 @@ void Scene::Advance(absl::Duration duration, const std::vector<std::string>& ali
 
 void Scene::Restart() {
   Snapshot snapshot = *faulty_.Load();
-  auto core = Core::Restore(std::move(snapshot), options_);
+  auto core = Core::Restore(std::move(snapshot), options_, now());
   STRETTO_CHECK(core.ok());
   driver_ = std::make_unique<Driver>(*std::move(core), *this, *this);
   sessions_.clear();

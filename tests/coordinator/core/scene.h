@@ -36,6 +36,7 @@ class Scene final : public Transport, public Persistence {
   std::string project = "default";
   bool saves = true;
   Result Cancel(const std::string& id);
+  Result Checkpoint(const std::string& id);
   Result Suspend(const std::string& id);
   Result Resume(const std::string& id);
   Result Cordon(const std::string& worker, bool drain = false);
@@ -48,6 +49,7 @@ class Scene final : public Transport, public Persistence {
     int32_t rank = 0;
     bool alive = true;
     std::optional<int64_t> epoch = std::nullopt;
+    int64_t last_sequence = 0;
   };
   // `gpus` slots of kGpuKind come after the `slots` of kind 1.
   Result Register(const std::string& worker, int32_t slots, const std::vector<Held>& held = {},

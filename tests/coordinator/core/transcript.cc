@@ -118,8 +118,9 @@ decltype(RankReported::report) MakeReport(const Command& command, absl::Time now
   if (command.Has("checkpoint")) {
     return CheckpointDone{.step = command.Int("checkpoint"),
                           .name = absl::StrCat("step-", command.Text("checkpoint")),
-                          .ok = true,
-                          .message = ""};
+                          .ok = !command.Has("failed"),
+                          .message = command.Has("failed") ? "no space left on device" : "",
+                          .request = command.Int("request")};
   }
   if (command.Has("warning")) {
     return RankWarned{"LogIntact", command.Text("warning"), "no space left on device"};
@@ -163,6 +164,8 @@ void RunCommand(const Command& command, Scene& scene) {
                  command.Text("on") == "gpu" ? kGpuKind : 1);
   } else if (verb == "cancel") {
     scene.Cancel(command.object);
+  } else if (verb == "checkpoint") {
+    scene.Checkpoint(command.object);
   } else if (verb == "suspend") {
     scene.Suspend(command.object);
   } else if (verb == "resume") {

@@ -241,8 +241,8 @@ TEST(PlacementTest, SlotsOfAnotherKindDoNotCount) {
   const Placement placement = Place({Job("j", 1)}, {gpus, Node("b", 1, 1)});
   EXPECT_THAT(placement.placed, IsEmpty());
   EXPECT_EQ(placement.unplaced[0].message, "needs 1 slot; 0 free of 1 on 1 worker");
-  EXPECT_EQ(KnownSlots({gpus}, 2), 2);
-  EXPECT_EQ(KnownSlots({gpus}, 1), 0);
+  EXPECT_EQ(Placer({gpus}).KnownSlots(2), 2);
+  EXPECT_EQ(Placer({gpus}).KnownSlots(1), 0);
 }
 
 TEST(PlacementTest, FaultyGpusTakeNoJobAndAreCountedApart) {
@@ -257,7 +257,7 @@ TEST(PlacementTest, FaultyGpusTakeNoJobAndAreCountedApart) {
   ASSERT_EQ(placement.placed.size(), 1u) << "a job that cannot run as things are blocks nobody";
   EXPECT_THAT(placement.placed[0].ranks, ElementsAre(RankSlot{"a", 0}, RankSlot{"a", 2}));
   EXPECT_EQ(placement.unplaced[0].message, "needs 3 GPUs; 2 free of 2 on 1 worker (1 faulty)");
-  EXPECT_EQ(KnownSlots({gpus}, kGpuKind), 2);
+  EXPECT_EQ(Placer({gpus}).KnownSlots(kGpuKind), 2);
   EXPECT_EQ(FaultySlots({gpus}, kGpuKind), 1);
 }
 

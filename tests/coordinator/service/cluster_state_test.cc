@@ -54,6 +54,33 @@ TEST_F(ClusterStateTest, SecondsOfAJobAreThoseOfItsStatesAndGoSomeMinutesAfterIt
   EXPECT_THAT(Text(), HasSubstr("stretto_jobs{state=\"SUCCEEDED\"} 1\n"));
 }
 
+// Nobody waits for slots meanwhile.
+TEST_F(ClusterStateTest, SuspendedSecondsAreNotThoseOfTheQueue) {
+  MustCreate("gpt", 1);
+  clock_.Advance(absl::Seconds(2));
+  v1alpha1::Job job;
+  const auto change = [&](auto call, auto request) {
+    request.set_name("jobs/gpt");
+    grpc::ClientContext context;
+    SetDeadline(&context);
+    EXPECT_TRUE((jobs_.get()->*call)(&context, request, &job).ok());
+  };
+  using Stub = v1alpha1::JobService::Stub;
+  change(&Stub::SuspendJob, v1alpha1::SuspendJobRequest());
+  clock_.Advance(absl::Seconds(30));
+  EXPECT_THAT(Text(), HasSubstr(Seconds("gpt", "PENDING", "2")));
+  EXPECT_THAT(Text(), HasSubstr(Seconds("gpt", "SUSPENDED", "30")));
+  change(&Stub::ResumeJob, v1alpha1::ResumeJobRequest());
+  clock_.Advance(absl::Seconds(5));
+  EXPECT_THAT(Text(), HasSubstr(Seconds("gpt", "PENDING", "7")));
+  EXPECT_THAT(Text(), HasSubstr(Seconds("gpt", "SUSPENDED", "30")));
+  change(&Stub::CancelJob, v1alpha1::CancelJobRequest());
+  clock_.Advance(absl::Seconds(60));
+  change(&Stub::ResumeJob, v1alpha1::ResumeJobRequest());
+  EXPECT_THAT(Text(), HasSubstr(Seconds("gpt", "PENDING", "7")));
+  EXPECT_THAT(Text(), HasSubstr(Seconds("gpt", "SUSPENDED", "90")));
+}
+
 TEST_F(ClusterStateTest, TheQueueIsShownByItsOldestJobOfEachKind) {
   const std::string oldest = "stretto_oldest_pending_job_timestamp_seconds{device=";
   EXPECT_THAT(Text(), Not(HasSubstr(oldest)));

@@ -39,6 +39,11 @@ class RestartServiceTest : public ServiceTest {
     request.set_name(name);
     return Call(*jobs_, &v1alpha1::JobService::Stub::SuspendJob, request, job);
   }
+  grpc::Status Checkpoint(const std::string& name, Job* job) {
+    v1alpha1::CheckpointJobRequest request;
+    request.set_name(name);
+    return Call(*jobs_, &v1alpha1::JobService::Stub::CheckpointJob, request, job);
+  }
   grpc::Status Resume(const std::string& name, Job* job) {
     v1alpha1::ResumeJobRequest request;
     request.set_name(name);
@@ -147,6 +152,49 @@ TEST_F(RestartServiceTest, SuspendAndResumeAreRefusedWhereTheyMakeNoSense) {
   EXPECT_REFUSED(Suspend("jobs/gpt", &job), FAILED_PRECONDITION, "JOB_ALREADY_ENDED", "gpt",
                  "SUCCEEDED");
   EXPECT_REFUSED(Suspend("jobs/no", &job), NOT_FOUND, "JOB_NOT_FOUND", "no");
+}
+
+TEST_F(RestartServiceTest, CheckpointOnRequestIsSentToTheWorkerAndAnsweredByItsReport) {
+  FakeWorker worker(*workers_, "w0");
+  worker.Register();
+  MustCreate("gpt");
+  const v1alpha1::Assign assign = worker.Assigned();
+  Job job;
+  EXPECT_REFUSED(Checkpoint("jobs/gpt", &job), FAILED_PRECONDITION, "JOB_NOT_RUNNING", "gpt",
+                 "PREPARING");
+  for (int rank : {0, 1}) worker.Prepared(assign, rank);
+  for (int rank : {0, 1}) worker.AwaitAck(rank, 1);
+  EXPECT_TRUE(Checkpoint("jobs/gpt", &job).ok());
+  EXPECT_EQ(job.conditions().rbegin()->type(), "CheckpointRequested");
+  EXPECT_EQ(job.conditions().rbegin()->status(), v1alpha1::Condition::TRUE);
+  const v1alpha1::SaveCheckpoint save = worker.Next().save();
+  EXPECT_EQ(save.job_uid(), assign.job_uid());
+  EXPECT_EQ(save.epoch(), assign.epoch());
+  EXPECT_EQ(save.request(), 1);
+  v1alpha1::WorkerMessage saved = FakeWorker::Report(assign, 0, 2);
+  saved.mutable_report()->mutable_checkpoint()->set_step(3);
+  saved.mutable_report()->mutable_checkpoint()->set_name("step-00000003");
+  saved.mutable_report()->mutable_checkpoint()->set_ok(true);
+  saved.mutable_report()->mutable_checkpoint()->set_request(save.request());
+  worker.Write(saved);
+  worker.AwaitAck(0, 2);
+  job = MustGet("jobs/gpt");
+  EXPECT_EQ(job.state(), Job::RUNNING);
+  for (const v1alpha1::Condition& condition : job.conditions()) {
+    if (condition.type() != "CheckpointRequested") continue;
+    EXPECT_EQ(condition.status(), v1alpha1::Condition::FALSE);
+    EXPECT_EQ(condition.message(), "step-00000003");
+  }
+  EXPECT_REFUSED(Checkpoint("jobs/no", &job), NOT_FOUND, "JOB_NOT_FOUND", "no");
+}
+
+TEST_F(RestartServiceTest, CheckpointOfAJobThatSavesNoneIsRefused) {
+  v1alpha1::CreateJobRequest request = Request("gpt");
+  request.mutable_job()->mutable_spec()->mutable_checkpoint()->set_disabled(true);
+  Job job;
+  ASSERT_TRUE(Create(request, &job).ok());
+  EXPECT_REFUSED(Checkpoint("jobs/gpt", &job), FAILED_PRECONDITION, "CHECKPOINTS_DISABLED",
+                 "checkpoint.disabled");
 }
 
 TEST_F(RestartServiceTest, CordonedWorkerShowsWhyAndTakesNothing) {

@@ -51,6 +51,8 @@ inline JobRecord FullJob(const std::string& id, int64_t number) {
                  .on = {RestartCause::kCrash, RestartCause::kHang}};
   job.restarts = 2;
   job.next_attempt_time = kTime + absl::Seconds(3);
+  job.suspend_time = kTime + absl::Seconds(4);
+  job.paused = absl::Seconds(5);
   job.stop_reason = "Killed";
   job.stop_with_checkpoint = true;
   job.first_failure = {.rank = 0,
@@ -84,6 +86,7 @@ inline JobRecord FullJob(const std::string& id, int64_t number) {
   job.last_checkpoint = "step-00000010";
   job.best_checkpoint = "step-00000005";
   job.last_checkpoint_step = 10;
+  job.checkpoint_request = 4;
   job.submit_to_first_operation = absl::Nanoseconds(1234567);
   job.submit_to_first_step = absl::Seconds(2);
   job.summary = std::string("\x0a\x00\x80", 3);

@@ -46,6 +46,14 @@ inline v1::CoordinatorMessage StopMessage(int grace_ms, int epoch = 1) {
   return message;
 }
 
+inline v1::CoordinatorMessage SaveMessage(int64_t request, int epoch = 1) {
+  v1::CoordinatorMessage message;
+  message.mutable_save()->set_job_uid(kUid);
+  message.mutable_save()->set_epoch(epoch);
+  message.mutable_save()->set_request(request);
+  return message;
+}
+
 inline v1::HeldRankReply Reply(int rank, bool keep, int64_t acked, int epoch = 1) {
   v1::HeldRankReply reply;
   reply.set_job_uid(kUid);
@@ -99,6 +107,15 @@ class DaemonTest : public ::testing::Test {
     return coordinator_->WaitFor([&] {
       for (const v1::RankReport& report : coordinator_->ReportsOf(rank)) {
         if (report.has_step() && report.step().step() == steps) return true;
+      }
+      return false;
+    });
+  }
+  // A report of rank 0 that answers this request for a checkpoint.
+  bool WaitForSave(int64_t request) {
+    return coordinator_->WaitFor([&] {
+      for (const v1::RankReport& report : coordinator_->ReportsOf(0)) {
+        if (report.checkpoint().request() == request) return true;
       }
       return false;
     });

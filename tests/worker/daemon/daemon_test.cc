@@ -351,6 +351,37 @@ TEST_F(DaemonTest, StoppingAsksForACheckpointFirst) {
   EXPECT_THAT(*ReadFile(folder->log()), HasSubstr("stop requested checkpoint=1"));
 }
 
+TEST_F(DaemonTest, CheckpointOnRequestReachesRank0AndNobodyElse) {
+  StartDaemon();
+  coordinator_->Send(AssignMessage("steps=1;then=hang"));
+  ASSERT_TRUE(WaitForSteps(0, 1));
+  ASSERT_TRUE(WaitForSteps(1, 1));
+  coordinator_->Send(SaveMessage(7, /*epoch=*/9));  // of an attempt that is not here
+  coordinator_->Send(SaveMessage(1));
+  EXPECT_TRUE(WaitForSave(1));
+  coordinator_->Send(StopMessage(5000));
+  WaitForExit(0);
+  WaitForExit(1);
+  for (const v1::RankReport& report : coordinator_->CopyReportsOf(1)) {
+    EXPECT_FALSE(report.has_checkpoint());
+  }
+}
+
+// The request comes right after the assignment, before the process has started.
+TEST_F(DaemonTest, CheckpointOnRequestWaitsForATrainerThatIsNotConnected) {
+  StartDaemon();
+  coordinator_->Send(AssignMessage("steps=1;then=hang"));
+  coordinator_->Send(SaveMessage(1));
+  EXPECT_TRUE(WaitForSave(1));
+  // The next daemon hears of it from the coordinator, and its trainer connects a little later.
+  daemon_.reset();
+  coordinator_->held = {Reply(0, true, 0), Reply(1, true, 0)};
+  StartDaemon();
+  ASSERT_TRUE(coordinator_->WaitFor([&] { return coordinator_->registrations.size() == 2; }));
+  coordinator_->Send(SaveMessage(2));
+  EXPECT_TRUE(WaitForSave(2));
+}
+
 TEST_F(DaemonTest, TrainerThatCannotStartFailsItsGang) {
   StartDaemon();
   v1::CoordinatorMessage message = AssignMessage("steps=1;then=hang");

@@ -161,6 +161,12 @@ class FakeTrainer {
       }
       v1::DaemonMessage message;
       while (stream->Read(&message)) {
+        if (message.has_save()) {
+          v1::RankReport report;
+          report.mutable_checkpoint()->set_step(step_);
+          report.mutable_checkpoint()->set_request(message.save().request());
+          Report(report);
+        }
         if (!message.has_stop()) continue;
         std::printf("stop requested checkpoint=%d\n", message.stop().checkpoint());
         std::fflush(stdout);

@@ -14,6 +14,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "stretto/v1alpha1/trainer.grpc.pb.h"
@@ -40,6 +41,13 @@ class FakeDaemon final : public v1alpha1::TrainerService::Service {
     changed_.notify_all();
   }
 
+  // Asks the trainer whose stream is open for a checkpoint, or on the next one.
+  void AskToSave(int64_t request) {
+    const std::lock_guard lock(mu_);
+    save_.mutable_save()->set_request(request);
+    if (stream_ != nullptr) stream_->Write(save_);
+  }
+
   // Waits, up to 20 s, for `count` messages and returns them: "hello" or the report's sequence.
   std::vector<std::string> WaitFor(size_t count) {
     std::unique_lock lock(mu_);
@@ -51,6 +59,11 @@ class FakeDaemon final : public v1alpha1::TrainerService::Service {
   using Stream = grpc::ServerReaderWriter<v1alpha1::DaemonMessage, v1alpha1::TrainerMessage>;
 
   grpc::Status Reports(grpc::ServerContext*, Stream* stream) override {
+    {
+      const std::lock_guard lock(mu_);
+      stream_ = stream;
+      if (save_.has_save()) stream->Write(save_);
+    }
     v1alpha1::TrainerMessage message;
     while (true) {
       {
@@ -63,10 +76,14 @@ class FakeDaemon final : public v1alpha1::TrainerService::Service {
                                               : std::to_string(message.report().sequence()));
       changed_.notify_all();
     }
+    const std::lock_guard lock(mu_);
+    stream_ = nullptr;
     return grpc::Status::OK;
   }
 
   std::mutex mu_;
+  Stream* stream_ = nullptr;
+  v1alpha1::DaemonMessage save_;
   std::condition_variable changed_;
   std::vector<std::string> messages_;
   std::atomic<bool> reading_{true};
@@ -117,6 +134,26 @@ TEST(DaemonLinkTest, ADaemonThatDoesNotReadHoldsUpNobodyAndGetsTheNewestReport) 
     ASSERT_GE(read.size(), count);
   }
   EXPECT_LT(read.size(), static_cast<size_t>(kReports));  // older ones left the queue
+}
+
+TEST(DaemonLinkTest, TheNewestRequestForACheckpointCounts) {
+  const daemon::TempDir dir;
+  FakeDaemon daemon(dir.path() + "/trainer.sock");
+  daemon.AskToSave(3);
+  DaemonLink link(dir.path() + "/trainer.sock", "0123456789abcdef0123456789abcdef", 1, 0);
+  EXPECT_EQ(link.save_request(), 0);
+  link.Start();
+  const auto wait_for = [&link](int64_t request) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (link.save_request() != request && std::chrono::steady_clock::now() < end)
+      std::this_thread::yield();
+    return link.save_request();
+  };
+  EXPECT_EQ(wait_for(3), 3);
+  daemon.AskToSave(2);  // on the way for longer
+  daemon.AskToSave(4);
+  EXPECT_EQ(wait_for(4), 4);
+  EXPECT_FALSE(link.stop_request(absl::InfiniteDuration()).stop);
 }
 
 TEST(DaemonLinkTest, SilenceBeyondTheLeaseAsksForACheckpointAndAStop) {

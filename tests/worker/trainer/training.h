@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "tests/worker/trainer/tiny_job.h"
 #include "worker/comm/local/local.h"
 #include "worker/trainer/held_out_data.h"
@@ -57,6 +58,7 @@ class TrainingTest : public TinyJobTest {
                        .value();
     }
     DaemonLink link(folder_ / "no.sock", "uid", 1, config.rank.value());
+    if (on_link_ && config.rank.value() == 0) on_link_(link);
     Reporter reporter(ReportLog::Open(run_folder + "/reports.log").value(), link, config);
     FlightRecorder flight = FlightRecorder::Create(run_folder + "/flight.bin").value();
     flight.SetOperation(FlightLane::kCompute, 7, absl::Nanoseconds(1));  // as steps do
@@ -128,6 +130,20 @@ class TrainingTest : public TinyJobTest {
     return steps;
   }
 
+  // Checkpoint reports: "STEP answers REQUEST", or "STEP failed, answers REQUEST".
+  std::vector<std::string> CheckpointReports(const std::string& run_folder) {
+    std::vector<std::string> checkpoints;
+    const auto reports = ReadAfter(run_folder + "/reports.log", 0);
+    EXPECT_TRUE(reports.ok()) << reports.status();
+    for (const v1alpha1::RankReport& report : *reports) {
+      if (!report.has_checkpoint()) continue;
+      checkpoints.push_back(absl::StrCat(report.checkpoint().step(),
+                                         report.checkpoint().ok() ? "" : " failed,", " answers ",
+                                         report.checkpoint().request()));
+    }
+    return checkpoints;
+  }
+
   // The steps of the checkpoints that are there.
   std::vector<int64_t> Saved() {
     std::vector<int64_t> saved;
@@ -141,6 +157,7 @@ class TrainingTest : public TinyJobTest {
   bool asynchronous_ = false;  // checkpoints
   CheckpointFiles files_;
   OnBegin on_evaluation_;  // at its operations
+  std::function<void(DaemonLink&)> on_link_;  // of rank 0, before it trains
   std::atomic<bool> terminate_ = false;
   absl::Duration slept_;  // by rank 0
   std::function<void()> on_sleep_;

@@ -12,6 +12,7 @@
 #include <grpcpp/grpcpp.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <deque>
 #include <thread>
 #include <utility>
@@ -144,6 +145,17 @@ class DaemonLink::Impl {
     wake_.NotifyAll();
   }
 
+  void Take(const v1alpha1::DaemonMessage& message) {
+    const MutexLock lock(mu_);
+    silence_ = absl::ZeroDuration();
+    if (message.has_save()) save_request_ = std::max(save_request_, message.save().request());
+    if (message.has_stop()) {
+      request_ = {.stop = true,
+                  .checkpoint = message.stop().checkpoint(),
+                  .reason = message.stop().reason()};
+    }
+  }
+
   void CountSilence(absl::Duration passed) {
     const MutexLock lock(mu_);
     silence_ += passed;
@@ -164,6 +176,11 @@ class DaemonLink::Impl {
               .reason = NameOf(ExitReason::kDaemonLost)};
     }
     return {};
+  }
+
+  int64_t save_request() const {
+    const MutexLock lock(mu_);
+    return save_request_;
   }
 
   Store& store() { return store_; }
@@ -187,7 +204,7 @@ class DaemonLink::Impl {
       if (stream->Write(hello)) SetOpen(true);
       std::thread writer([&] { Write(*stream); });
       v1alpha1::DaemonMessage message;
-      while (stream->Read(&message)) Handle(message);
+      while (stream->Read(&message)) Take(message);
       SetOpen(false);
       writer.join();  // returns soon: a write on an ended stream fails at once
       const grpc::Status status = stream->Finish();
@@ -231,16 +248,6 @@ class DaemonLink::Impl {
     }
   }
 
-  void Handle(const v1alpha1::DaemonMessage& message) {
-    const MutexLock lock(mu_);
-    silence_ = absl::ZeroDuration();
-    if (message.has_stop()) {
-      request_ = {.stop = true,
-                  .checkpoint = message.stop().checkpoint(),
-                  .reason = message.stop().reason()};
-    }
-  }
-
   const std::string job_uid_;
   const int64_t epoch_;
   const int rank_;
@@ -254,6 +261,7 @@ class DaemonLink::Impl {
   std::deque<v1alpha1::TrainerMessage> queue_ GUARDED_BY(mu_);  // newest last
   absl::Duration silence_ GUARDED_BY(mu_);
   StopRequest request_ GUARDED_BY(mu_);
+  int64_t save_request_ GUARDED_BY(mu_) = 0;
   bool stopped_ GUARDED_BY(mu_) = false;
   bool ended_ GUARDED_BY(mu_) = true;  // the thread serves no stream
 };
@@ -267,11 +275,13 @@ absl::StatusOr<v1alpha1::AttachResponse> DaemonLink::Attach(int64_t last_sequenc
 void DaemonLink::Start() { impl_->Start(); }
 bool DaemonLink::Close() { return impl_->Close(); }
 void DaemonLink::Send(const v1alpha1::RankReport& report) { impl_->Send(report); }
+void DaemonLink::Take(const v1alpha1::DaemonMessage& message) { impl_->Take(message); }
 void DaemonLink::CountSilence(absl::Duration passed) { impl_->CountSilence(passed); }
 absl::Duration DaemonLink::silence() const { return impl_->silence(); }
 StopRequest DaemonLink::stop_request(absl::Duration lease) const {
   return impl_->stop_request(lease);
 }
+int64_t DaemonLink::save_request() const { return impl_->save_request(); }
 Store& DaemonLink::store() { return impl_->store(); }
 
 }  // namespace stretto::trainer

@@ -43,6 +43,9 @@ class DaemonLink {
   // queue, and the daemon finds them in the log.
   void Send(const v1alpha1::RankReport& report);
 
+  // Takes a message of the daemon, as the stream does.
+  void Take(const v1alpha1::DaemonMessage& message);
+
   // Adds `passed` to the time without a sign of life of the daemon. The caller leaves out the time
   // in which this process itself stood still, because nobody could hear anything then.
   void CountSilence(absl::Duration passed);
@@ -51,6 +54,9 @@ class DaemonLink {
   // Returns the daemon's request, or, if the daemon has been silent for longer than `lease`, a
   // request to stop with a checkpoint.
   StopRequest stop_request(absl::Duration lease) const;
+
+  // Returns the number of the daemon's newest request for a checkpoint; 0: none. Numbers grow.
+  int64_t save_request() const;
 
   // Rendezvous through the daemon. Borrowed; lives as long as the link.
   Store& store();

@@ -153,6 +153,13 @@ TEST_F(CommandsTest, CancelReportsTheNewStateOrTheRefusal) {
   EXPECT_EQ(err(), "error: jobs/done: found SUCCEEDED, expected a job that has not ended\n");
 }
 
+TEST_F(CommandsTest, CheckpointReportsThatItIsUnderWayOrTheRefusal) {
+  EXPECT_EQ(Run({"job", "checkpoint", "gpt"}), kOk);
+  EXPECT_EQ(err(), "job gpt saves a checkpoint after this step and continues\n");
+  EXPECT_EQ(Run({"job", "checkpoint", "waiting"}), kError);
+  EXPECT_EQ(err(), "error: jobs/waiting: found PENDING, expected a job that is RUNNING\n");
+}
+
 TEST_F(CommandsTest, SuspendAndResumeReportTheNewState) {
   EXPECT_EQ(Run({"job", "suspend", "gpt"}), kOk);
   EXPECT_EQ(err(), "job gpt is SUSPENDING\n");

@@ -62,6 +62,34 @@ TEST_F(CommandsTest, FailedAndCancelledJobsHaveTheirOwnExitCodes) {
   EXPECT_EQ(Run({"job", "watch", "gpt"}), kJobCancelled);
 }
 
+// The job trains on after the answer.
+TEST_F(CommandsTest, CheckpointWithWaitEndsWithTheAnswer) {
+  Job job = MakeJob("gpt", Job::RUNNING, 1);
+  v1alpha1::Condition* requested = job.add_conditions();
+  requested->set_type("CheckpointRequested");
+  const auto answers = [&](const std::string& reason, const std::string& message) {
+    jobs_.after_steps.clear();
+    jobs_.watch = [=](const auto&, grpc::ServerContext* context, WatchWriter* writer) {
+      Job now = job;
+      now.mutable_conditions()->rbegin()->set_status(v1alpha1::Condition::TRUE);
+      Write(writer, now);
+      now.mutable_conditions()->rbegin()->set_status(v1alpha1::Condition::FALSE);
+      now.mutable_conditions()->rbegin()->set_reason(reason);
+      now.mutable_conditions()->rbegin()->set_message(message);
+      Write(writer, now);
+      while (!context->IsCancelled()) std::this_thread::yield();
+      return grpc::Status::OK;
+    };
+  };
+  answers("Saved", "step-00000007");
+  EXPECT_EQ(Run({"job", "checkpoint", "gpt", "--wait"}), kOk) << err();
+  EXPECT_EQ(out(), "step-00000007\n");
+  EXPECT_THAT(jobs_.after_steps, testing::ElementsAre(2));  // no step is sent again
+  answers("CheckpointFailed", "step 7: no space left on device");
+  EXPECT_EQ(Run({"job", "checkpoint", "gpt", "--wait"}), kError);
+  EXPECT_EQ(err(), "error: job gpt saved no checkpoint: step 7: no space left on device\n");
+}
+
 TEST_F(CommandsTest, WatchInJsonIsOneEventALine) {
   EXPECT_EQ(Run({"job", "watch", "gpt", "-o", "json"}), kOk);
   std::istringstream lines(out());

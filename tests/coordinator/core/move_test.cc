@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Runs that lost a worker and could start elsewhere, beside jobs that wait.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/coordinator/core/scene.h"
+
+namespace stretto::coordinator::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+class MoveTest : public ::testing::Test {
+ protected:
+  // A run of two ranks on a and b, which nobody preempts, and a slot on c.
+  void StartRun(absl::Duration backoff, const std::string& project = "default") {
+    scene_ = std::make_unique<Scene>(options_);
+    scene_->project = project;
+    for (const char* worker : {"a", "b", "c"}) scene_->Register(worker, 1);
+    scene_->policy = RestartPolicy{.max = 9, .backoff = backoff, .on = {RestartCause::kNodeLoss}};
+    scene_->saves = false;
+    scene_->Submit("run", 2);
+    scene_->policy.reset();
+    scene_->Prepare("run");
+  }
+  // Longer than the lease and the patience with a lost rank, shorter than that with a lost run. Ranks
+  // that are stopped then end, and a backoff passes.
+  void Lose(const std::vector<std::string>& lost, const std::vector<std::string>& alive,
+            const std::vector<std::string>& runs = {"run"}) {
+    for (const std::string& worker : lost) scene_->Disconnect(worker);
+    const auto pass = [&](int seconds) {
+      for (int i = 0; i < seconds; ++i) scene_->Advance(absl::Seconds(1), alive);
+    };
+    pass(60);
+    for (const std::string& run : runs) {
+      if (!scene_->job(run).stop_reason.empty()) scene_->Exit(run, 0, Stopped());
+    }
+    pass(15);
+  }
+  void LoseB() { Lose({"b"}, {"a", "c"}); }
+  // Where it runs, or that it waits for contact.
+  std::string Run() {
+    const JobRecord run = scene_->job("run");
+    const Condition* reachable = run.FindCondition("WorkersReachable");
+    if (reachable != nullptr && reachable->status == ConditionStatus::kFalse &&
+        reachable->reason == "WorkerLost") {
+      return "waits for contact";
+    }
+    std::string workers = JobStateName(run.state);
+    for (const RankRecord& rank : run.ranks) workers += " " + rank.worker;
+    return workers;
+  }
+
+  CoreOptions options_;
+  std::unique_ptr<Scene> scene_;
+};
+
+TEST_F(MoveTest, RunMovesToASpareSlot) {
+  StartRun(absl::Seconds(10));
+  LoseB();
+  EXPECT_EQ(Run(), "PREPARING a c");
+}
+
+// It would end, and wait behind a job that had no room before.
+TEST_F(MoveTest, RunIsNotGivenUpForRoomThatAJobAheadOfItTakes) {
+  StartRun(absl::ZeroDuration());
+  scene_->priority = 5;
+  scene_->Submit("urgent", 2);
+  LoseB();
+  EXPECT_EQ(Run(), "waits for contact");
+  EXPECT_EQ(scene_->job("urgent").state, JobState::kPending);
+  scene_->Register("b", 1, {{.job = "run", .rank = 1}});
+  EXPECT_EQ(Run(), "RUNNING a b");
+}
+
+TEST_F(MoveTest, RunIsNotGivenUpForRoomThatALaterJobTakesDuringItsBackoff) {
+  StartRun(absl::Seconds(10));
+  scene_->Submit("later", 2);
+  LoseB();
+  EXPECT_EQ(Run(), "waits for contact");
+  EXPECT_EQ(scene_->job("later").state, JobState::kPending);
+}
+
+// There is a queue in every busy cluster.
+TEST_F(MoveTest, RunMovesBesideALaterJobThatDoesNotFit) {
+  StartRun(absl::Seconds(10));
+  scene_->Submit("later", 3);
+  LoseB();
+  EXPECT_EQ(Run(), "PREPARING a c");
+  EXPECT_EQ(scene_->job("later").state, JobState::kPending);
+}
+
+TEST_F(MoveTest, RunWithoutABackoffHasItsPlaceBeforeALaterJob) {
+  StartRun(absl::ZeroDuration());
+  scene_->Submit("later", 2);
+  LoseB();
+  EXPECT_EQ(Run(), "PREPARING a c");
+  EXPECT_EQ(scene_->job("later").state, JobState::kPending);
+}
+
+// Two runs want the same slot, and the first in the order of the queue has it.
+TEST_F(MoveTest, RoomIsGivenOnce) {
+  StartRun(absl::ZeroDuration());
+  scene_->Register("d", 1);
+  scene_->Register("e", 1);
+  scene_->policy = RestartPolicy{.max = 9, .backoff = {}, .on = {RestartCause::kNodeLoss}};
+  scene_->priority = 5;
+  scene_->Submit("more", 2);  // on c and d
+  scene_->Prepare("more");
+  ASSERT_EQ(scene_->job("more").ranks[0].worker, "c");
+  Lose({"b", "d"}, {"a", "c", "e"}, {"run", "more"});
+  EXPECT_EQ(Run(), "waits for contact");
+  EXPECT_EQ(scene_->job("more").state, JobState::kPreparing);
+  EXPECT_EQ(scene_->job("more").ranks[1].worker, "e");
+}
+
+// The devices that it frees would go to a job of its project.
+TEST_F(MoveTest, RunIsNotGivenUpForDevicesThatItsProjectWaitsFor) {
+  options_.quotas = {{"speech", {.devices = 2}}, {"default", {}}};
+  StartRun(absl::ZeroDuration(), "speech");
+  scene_->priority = 5;
+  scene_->Submit("urgent", 1);
+  EXPECT_THAT(scene_->Why("urgent"), HasSubstr("OverQuota"));
+  LoseB();
+  EXPECT_EQ(Run(), "waits for contact");
+}
+
+}  // namespace
+}  // namespace stretto::coordinator::testing
