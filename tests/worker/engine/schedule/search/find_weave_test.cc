@@ -96,9 +96,18 @@ StepProgram Woven(EngineSpec spec, const WeavePlan& plan) {
 
 FoundWeave Find(const StepProgram& step, const CostModel& cost, int pace,
                 WeaveForm form = WeaveForm::kEvents) {
-  const absl::StatusOr<FoundWeave> found = FindWeave(step, cost, pace, form);
+  const auto found = FindWeaves({&step}, cost, PrintWeavePlan({.pace = pace}), form);
   EXPECT_TRUE(found.ok()) << found.status();
-  return found.ok() ? *found : FoundWeave{};
+  return found.ok() ? found->at(0) : FoundWeave{};
+}
+
+absl::StatusOr<WovenCell> CellOf(const StepProgram& step, const CostModel& cost) {
+  return WovenCellOf(step, WovenUnits(step).at(0), cost, 1);
+}
+
+absl::StatusOr<JudgedTimes> JudgedOrder(const WovenCell& cell, const CostModel& cost,
+                                        const Merge& order) {
+  return Judge({cell.played}, cost, PlanOfMerge(cell, 1, order));
 }
 
 constexpr double kRounding = 1e-6;  // simulated times are whole nanoseconds
@@ -169,7 +178,7 @@ CostModel WithContention(CostModel cost, std::mt19937* random) {
 template <class Factor>
 CostModel Scaled(const WovenCell& woven, CostModel cost, const Factor& factor) {
   for (size_t i = 0; i < woven.ops.size(); ++i) {
-    const Op& op = woven.program.ops[woven.ops[i]];
+    const Op& op = woven.played.program.ops[woven.ops[i]];
     cost.table.Set(TagKey(op), woven.cell.ops[i].seconds * factor(op));
   }
   return cost;
@@ -180,9 +189,9 @@ TEST(JudgeTest, TheTimeOfAnOrderIsThatOfHelixInTheSimulator) {
   for (const Layout& layout : ManyHelices(3)) {
     const StepProgram given = PlanOf(SpecOf(layout)).step;
     const CostModel cost = WithContention(RandomCosts(given, &random), &random);
-    const absl::StatusOr<WovenCell> woven = WovenCellOf(given, cost, 1);
+    const absl::StatusOr<WovenCell> woven = CellOf(given, cost);
     ASSERT_TRUE(woven.ok()) << woven.status();
-    const absl::StatusOr<JudgedTimes> judged = Judge(*woven, cost, woven->given);
+    const absl::StatusOr<JudgedTimes> judged = JudgedOrder(*woven, cost, woven->given);
     ASSERT_TRUE(judged.ok()) << judged.status();
     EXPECT_NEAR(judged->front(), SimulatedCell(given, cost), kRounding) << Describe(layout);
     EXPECT_GT(judged->front(), CellPlayer(woven->cell).SecondsOf(woven->given) + kRounding);
@@ -201,7 +210,7 @@ TEST(JudgeTest, OperationsAreSlowedDownByWhatTheyLoseUnderTheOtherSide) {
   const StepProgram given = PlanOf(SpecOf(ManyHelices(1).front())).step;
   std::mt19937 random(4);
   CostModel cost = RandomCosts(given, &random);
-  const absl::StatusOr<WovenCell> woven = WovenCellOf(given, cost, 1);
+  const absl::StatusOr<WovenCell> woven = CellOf(given, cost);
   ASSERT_TRUE(woven.ok()) << woven.status();
   double computes = 0, communicates = 0;
   for (const CellOp& op : woven->cell.ops) (op.lane == 0 ? computes : communicates) += op.seconds;
@@ -267,7 +276,7 @@ TEST(FindWeaveTest, CostsThatAreOffByATenthCostThreePercent) {
     const double contention = random() % 2 == 0 ? 0.0 : 0.3;
     CostModel cost = LargeCosts(random() % 2 == 0 ? 0.25 : 0.5);
     cost.contention = {.compute = contention, .communication = contention / 3};
-    const absl::StatusOr<WovenCell> woven = WovenCellOf(given->step, cost, 1);
+    const absl::StatusOr<WovenCell> woven = CellOf(given->step, cost);
     ASSERT_TRUE(woven.ok()) << woven.status();
     const FoundWeave found = Find(given->step, cost, 1);
     const size_t fronts = contention > 0 ? kMostFronts / 2 : kMostFronts;
@@ -276,11 +285,11 @@ TEST(FindWeaveTest, CostsThatAreOffByATenthCostThreePercent) {
       candidates.push_back(EventPlan(cell, fronts, woven->given)->order);
     for (int run = 0; run < 4; ++run) {
       const CostModel off = Off(*woven, cost, run, &random);
-      const absl::StatusOr<WovenCell> is = WovenCellOf(given->step, off, 1);
+      const absl::StatusOr<WovenCell> is = CellOf(given->step, off);
       ASSERT_TRUE(is.ok()) << is.status();
       double least = std::numeric_limits<double>::infinity(), chosen = 0;
       for (const Merge& order : candidates) {
-        const double seconds = Judge(*is, off, order)->front();
+        const double seconds = JudgedOrder(*is, off, order)->front();
         least = std::min(least, seconds);
         if (PlanOfMerge(*woven, 1, order) == found.plan) chosen = seconds;
       }
@@ -334,10 +343,11 @@ INSTANTIATE_TEST_SUITE_P(Layers, FindWeaveInLayersTest,
                          [](const auto& info) { return std::to_string(info.param.layers); });
 
 TEST(FindWeaveTest, AStepWithoutACellIsRefused) {
-  const absl::Status status = FindWeave(PlanOf(Domino({2, 2})).step, {}, 1).status();
+  const StepProgram step = PlanOf(Domino({2, 2})).step;
+  const absl::Status status = FindWeaves({&step}, {}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(status.message(),
-            "found no cell of two passes, expected a woven schedule of one stage");
+            "found no cell of two passes, expected the step of a schedule that weaves");
 }
 
 }  // namespace
