@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/worker/engine/schedule/search/costs.h"
 #include "tests/worker/engine/schedule/search/every_merge.h"
 #include "tests/worker/engine/specs.h"
 #include "worker/engine/exec/backend_sim/timeline.h"
@@ -72,21 +73,9 @@ std::vector<FoundWeave> Find(const std::vector<RankPlan>& plans, const CostModel
   return found.ok() ? *found : std::vector<FoundWeave>(2);
 }
 
-// Of whole milliseconds for products and collectives; transfers take no time, as in a cell.
 CostModel RandomCosts(const std::vector<RankPlan>& plans, std::mt19937* random) {
   CostModel cost;
-  for (const RankPlan& plan : plans) {
-    for (const Unit& unit : plan.step.units) {
-      for (const Op& op : unit.ops) {
-        const bool long_one = op.group >= 0 ||
-                              InfoOf(op.kind).role == OperationRole::kWeightGradient ||
-                              op.kind == OpKind::kGemm || op.kind == OpKind::kGemmDgrad;
-        const double seconds =
-            static_cast<double>(1 + (*random)() % 1000) * (long_one ? 1e-3 : 1e-4);
-        cost.table.Set(TagKey(op), IsTransfer(op.kind) ? 0 : seconds);
-      }
-    }
-  }
+  for (const RankPlan& plan : plans) AddRandomCosts(plan.step, random, &cost);
   return cost;
 }
 
@@ -241,21 +230,7 @@ TEST(FindFoldedTest, BlocksTakeLongerThanEvents) {
 
 // ---- steps
 
-EngineSpec LargeSpec(const Layout& layout) {
-  return SpecOf(layout, {.hidden = 768,
-                         .heads = 12,
-                         .kv_heads = layout.family == Family::kGpt ? 0 : 4,
-                         .ffn_hidden = 3072,
-                         .sequence_length = 256,
-                         .vocab_size = 512});
-}
-
-CostModel LargeCosts(double gbps) {
-  CostModel cost;
-  cost.machine = {.flops_per_second = 1e11, .bytes_per_second = 1e10};
-  cost.interconnect.bytes_per_second = gbps * 1e9 / 8;
-  return cost;
-}
+constexpr int kVocab = 512;  // layers are nearly all of the step
 
 // Of all stages together.
 double StepOf(const EngineSpec& spec, const std::vector<RankPlan>& plans, const CostModel& cost) {
@@ -283,7 +258,7 @@ double ActivationsOfLayer(Layout layout) {
   layout.pp_size = layout.chunks = layout.micro_batches = 1;
   const auto peak = [&](int layers) {
     layout.layers = layers;
-    return static_cast<double>(*PeakLiveActivations(PlanOf(LargeSpec(layout)).program));
+    return static_cast<double>(*PeakLiveActivations(PlanOf(LargeSpec(layout, kVocab)).program));
   };
   return (peak(9) - peak(5)) / 4;
 }
@@ -299,7 +274,7 @@ TEST(FindFoldedTest, StepsAreShorterAndStagesKeepAsManyChunks) {
         layout.family = family;
         layout.sequence_parallel = sequence_parallel;
         layout.micro_batches = 3 * stages;
-        const EngineSpec spec = LargeSpec(layout);
+        const EngineSpec spec = LargeSpec(layout, kVocab);
         const std::vector<RankPlan> given = PlansOf(spec);
         const double of_layer = ActivationsOfLayer(layout);
         for (double gbps : {0.25, 0.5, 1.0}) {

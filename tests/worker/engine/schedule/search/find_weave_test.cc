@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/worker/engine/schedule/search/costs.h"
 #include "tests/worker/engine/specs.h"
 #include "worker/engine/exec/backend_sim/timeline.h"
 #include "worker/engine/schedule/reorder/expand_unit.h"
@@ -44,36 +45,9 @@ std::vector<Layout> ManyHelices(int layers) {
   return layouts;
 }
 
-// A size at which memory and the link count. A product of a layer takes about as long as a
-// collective at 0.5 Gbit/s.
-EngineSpec LargeSpec(const Layout& layout) {
-  return SpecOf(layout, {.hidden = 768,
-                         .heads = 12,
-                         .kv_heads = layout.family == Family::kGpt ? 0 : 4,
-                         .ffn_hidden = 3072,
-                         .sequence_length = 256,
-                         .vocab_size = 8000});
-}
-
-CostModel LargeCosts(double gbps) {
-  CostModel cost;
-  cost.machine = {.flops_per_second = 1e11, .bytes_per_second = 1e10};
-  cost.interconnect.bytes_per_second = gbps * 1e9 / 8;
-  return cost;
-}
-
-// Products take several times as long as the rest, and collectives up to as long as a product.
 CostModel RandomCosts(const StepProgram& step, std::mt19937* random) {
   CostModel cost;
-  for (const Unit& unit : step.units) {
-    for (const Op& op : unit.ops) {
-      const bool long_one = op.group >= 0 ||
-                            InfoOf(op.kind).role == OperationRole::kWeightGradient ||
-                            op.kind == OpKind::kGemm || op.kind == OpKind::kGemmDgrad;
-      const double seconds = static_cast<double>(1 + (*random)() % 1000) * (long_one ? 1e-3 : 1e-4);
-      cost.table.Set(TagKey(op), seconds);
-    }
-  }
+  AddRandomCosts(step, random, &cost);
   return cost;
 }
 
