@@ -18,6 +18,7 @@
 #include "worker/bench/options/spec_flags.h"
 #include "worker/bench/reference.h"
 #include "worker/bench/sim_figures.h"
+#include "worker/bench/sim_plans.h"
 #include "worker/bench/sim_report.h"
 #include "worker/engine/exec/backend_sim/grid.h"
 #include "worker/engine/exec/backend_sim/timeline.h"
@@ -45,16 +46,6 @@ std::string Grids(const SimOptions& options, const SimFigures& figures) {
 
 std::string Percent(double share) { return absl::StrFormat("%.1f %%", 100 * share); }
 
-// What plans of a cell are called: that of a file, that of no file, and the one that was searched.
-constexpr char kGiven[] = "given", kDefault[] = "default", kFound[] = "found";
-const char* GivenPlan(const SimOptions& options) {
-  return options.spec.schedule.weave.empty() ? kDefault : kGiven;
-}
-// That of the step.
-const char* PlayedPlan(const SimOptions& options) {
-  return options.find_plan ? kFound : GivenPlan(options);
-}
-
 std::string Summary(const SimOptions& options, const SimFigures& figures) {
   const StepFigures& step = figures.step;
   const double seconds = step.ledger.seconds;
@@ -69,16 +60,15 @@ std::string Summary(const SimOptions& options, const SimFigures& figures) {
        absl::StrFormat("speed-up %.3f", figures.sync_seconds / seconds));
   time("t_ideal_step", figures.t_ideal_step,
        absl::StrFormat("step / ideal %.3f", seconds / figures.t_ideal_step));
-  if (figures.cell.has_value()) {
-    const FoundWeave& cell = *figures.cell;
+  for (const FoundWeave& cell : figures.cells) {
     const auto plan = [&](const char* name, double seconds, const char* note) {
       time(absl::StrCat("cell, ", name, " plan"), seconds,
            absl::StrFormat("/ bound %.3f%s%s", seconds / cell.lower_bound, note,
-                           PlayedPlan(options) == std::string(name) ? ", played" : ""));
+                           PlayedPlanName(options) == std::string(name) ? ", played" : ""));
     };
-    plan(GivenPlan(options), cell.given_seconds,
+    plan(GivenPlanName(options), cell.given_seconds,
          cell.given_fits ? "" : ", more memory than found plans");
-    plan(kFound, cell.seconds, cell.exact ? ", no plan is shorter" : "");
+    plan(kFoundPlanName, cell.seconds, cell.exact ? ", no plan is shorter" : "");
     time("cell, lower bound", cell.lower_bound, "of every plan, without contention");
   }
   time("t_comp", figures.t_comp, "");
@@ -141,13 +131,9 @@ std::string Json(const SimOptions& options, const SimFigures& figures) {
       {"forward", PassJson(step.forward, figures.uncontended.forward)},
       {"backward", PassJson(step.backward, figures.uncontended.backward)},
       {"ledger", nlohmann::ordered_json::array()}};
-  if (figures.cell.has_value()) {
-    json["played_plan"] = PlayedPlan(options);
-    json["cell"] = {{absl::StrCat(GivenPlan(options), "_seconds"), figures.cell->given_seconds},
-                    {"found_seconds", figures.cell->seconds},
-                    {"lower_bound_seconds", figures.cell->lower_bound},
-                    {"exact", figures.cell->exact},
-                    {"found_plan", PrintWeavePlan(figures.cell->plan)}};
+  for (const FoundWeave& cell : figures.cells) {
+    json["played_plan"] = PlayedPlanName(options);
+    json["cell"] = CellJson(options, cell);
   }
   for (const LedgerEntry& entry : step.ledger.entries) {
     json["ledger"].push_back({{"part", NameOf(entry.part)},
@@ -205,7 +191,7 @@ int SimCommand(const std::vector<std::string>& arguments, std::ostream& out, std
       RunSim(options->spec, CostOf(*options, options->spec), options->find_plan);
   if (!figures.ok()) return bench::ExitCodeOf(bench::NameFlags(figures.status()), err);
   if (options->print_plan) {
-    out << PrintWeavePlan(options->find_plan ? figures->cell->plan : figures->cell->given_plan);
+    out << PlayedPlans(*options, figures->cells);
     return 0;
   }
   if (options->json) {

@@ -77,12 +77,8 @@ absl::StatusOr<SimFigures> RunSim(EngineSpec spec, const CostModel& cost, bool f
   SimFigures figures;
   if (FindSchedule(spec.schedule.name)->weaves) {
     ASSIGN_OR_RETURN(const RankPlan given, DraftPlan(spec, 0));
-    WeavePlan plan;
-    if (!spec.schedule.weave.empty()) {
-      ASSIGN_OR_RETURN(plan, ParseWeavePlan(spec.schedule.weave));
-    }
-    ASSIGN_OR_RETURN(figures.cell, FindWeave(given.step, cost, plan.pace));
-    if (find_plan) spec.schedule.weave = PrintWeavePlan(figures.cell->plan);
+    ASSIGN_OR_RETURN(figures.cells, FindWeaves({&given.step}, cost, spec.schedule.weave));
+    if (find_plan) spec.schedule.weave = PrintWeaves(figures.cells);
   }
   ASSIGN_OR_RETURN(RankPlan plan, BuildPlan(spec, 0));
   figures.program = std::move(plan.program);

@@ -2,7 +2,6 @@
 #pragma once
 // The figures of `stretto-bench sim`: the simulated step of a schedule against the synchronous one.
 
-#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -43,7 +42,7 @@ struct SimFigures {
   double t_comp = 0, t_comm = 0;
   // Of a schedule that weaves. The plan of the spec is the given one, and the default plan if the
   // spec has none.
-  std::optional<FoundWeave> cell;
+  std::vector<FoundWeave> cells;
   double t_ideal_step = 0;  // max(t_comp + CPU time of communication, t_comm)
 };
 

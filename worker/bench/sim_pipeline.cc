@@ -11,6 +11,7 @@
 
 #include "proto/base/status_macros.h"
 #include "proto/spec/pipelines.h"
+#include "proto/spec/schedules.h"
 #include "worker/bench/sim_job.h"
 #include "worker/engine/exec/backend_sim/timeline.h"
 #include "worker/engine/exec/ledger.h"
@@ -65,11 +66,27 @@ int64_t SentBytes(const Program& program) {
   return bytes;
 }
 
-absl::StatusOr<PipelineFigures> Figures(const EngineSpec& spec, const CostModel& cost) {
+// A rank of each stage.
+absl::StatusOr<std::vector<RankPlan>> PlansOf(const EngineSpec& spec) {
   std::vector<RankPlan> plans;
   for (int stage = 0; stage < spec.pp_size; ++stage) {
     const Rank rank = RankAt(spec, {.stage = stage, .replica = 0, .tp_rank = 0});
     ASSIGN_OR_RETURN(plans.emplace_back(), DraftPlan(spec, rank));
+  }
+  return plans;
+}
+
+absl::StatusOr<PipelineFigures> Figures(EngineSpec spec, const CostModel& cost, bool find_plan) {
+  ASSIGN_OR_RETURN(std::vector<RankPlan> plans, PlansOf(spec));
+  std::vector<FoundWeave> cells;
+  if (FindSchedule(spec.schedule.name)->weaves) {
+    std::vector<const StepProgram*> steps;
+    for (const RankPlan& plan : plans) steps.push_back(&plan.step);
+    ASSIGN_OR_RETURN(cells, FindWeaves(steps, cost, spec.schedule.weave));
+    if (find_plan) {
+      spec.schedule.weave = PrintWeaves(cells);
+      ASSIGN_OR_RETURN(plans, PlansOf(spec));
+    }
   }
   CostModel free = cost;
   free.interconnect = {};
@@ -88,7 +105,8 @@ absl::StatusOr<PipelineFigures> Figures(const EngineSpec& spec, const CostModel&
                          .exposed_pp = means.waiting() - ideal.waiting(),
                          .sent_bytes = most_sent,
                          .first_activation_bytes = plans.front().arenas[ArenaClass::kActivation],
-                         .last_activation_bytes = plans.back().arenas[ArenaClass::kActivation]};
+                         .last_activation_bytes = plans.back().arenas[ArenaClass::kActivation],
+                         .cells = std::move(cells)};
 }
 
 const char* BlockingOrder() {
@@ -101,16 +119,16 @@ const char* BlockingOrder() {
 
 absl::StatusOr<std::vector<PipelineFigures>> RunPipelines(EngineSpec plain,
                                                           const std::vector<EngineSpec>& specs,
-                                                          const CostModel& cost) {
+                                                          const CostModel& cost, bool find_plan) {
   plain.pp_size = specs.front().pp_size;
   plain.schedule.pipeline = BlockingOrder();
-  ASSIGN_OR_RETURN(const PipelineFigures blocking, Figures(plain, cost));
+  ASSIGN_OR_RETURN(const PipelineFigures blocking, Figures(plain, cost, find_plan));
   std::vector<PipelineFigures> all;
   for (const EngineSpec& row : specs) {
     if (row.schedule.pipeline == blocking.order) {
       all.push_back(blocking);
     } else {
-      ASSIGN_OR_RETURN(all.emplace_back(), Figures(row, cost));
+      ASSIGN_OR_RETURN(all.emplace_back(), Figures(row, cost, find_plan));
     }
     all.back().blocking_step = blocking.step;
   }

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "worker/engine/cost/model.h"
+#include "worker/engine/schedule/search/find_weave.h"
 #include "worker/engine/spec/spec.h"
 
 namespace stretto {
@@ -30,15 +31,19 @@ struct PipelineFigures {
   int64_t sent_bytes = 0;  // to other stages, by the rank that sends most
   int64_t first_activation_bytes = 0, last_activation_bytes = 0;  // of a rank of that stage
   double blocking_step = 0;  // of the order that blocks, at the same stages
+  // Of folded stages. The plans of the spec are the given ones, default plans where it has none.
+  std::vector<FoundWeave> cells = {};
 };
 
 // Simulates one rank of each stage; the others are its copies. Shards of a stage differ only in
 // sums of a few numbers, so the first one stands for all. `specs`, at least one, differ in the
 // order and in chunks of a stage alone, and a folded one in the schedule. `plain` is of one chunk;
-// with as many stages, its order that blocks is the baseline. Errors: those of DraftPlan and of
-// Simulate.
+// with as many stages, its order that blocks is the baseline. With `find_plan`, the cells of folded
+// stages are in the order that is the shortest at these costs, otherwise in that of the spec. Errors:
+// those of DraftPlan, of FindWeaves and of Simulate.
 absl::StatusOr<std::vector<PipelineFigures>> RunPipelines(EngineSpec plain,
                                                           const std::vector<EngineSpec>& specs,
-                                                          const CostModel& cost);
+                                                          const CostModel& cost,
+                                                          bool find_plan = false);
 
 }  // namespace stretto

@@ -15,6 +15,7 @@
 #include "worker/bench/options/flags.h"
 #include "worker/bench/options/spec_flags.h"
 #include "worker/bench/sim_pipeline.h"
+#include "worker/bench/sim_plans.h"
 
 namespace stretto {
 namespace {
@@ -73,6 +74,29 @@ std::string TableOf(const std::vector<Rows>& tables) {
   return text;
 }
 
+// A row for each cell of folded stages; nothing without any.
+std::string PlanTable(const SimOptions& options, const std::vector<Rows>& tables) {
+  std::string text;
+  for (const Rows& rows : tables) {
+    for (const PipelineFigures& row : rows.orders) {
+      for (const FoundWeave& cell : row.cells) {
+        const auto time = [&](double seconds) {
+          return absl::StrFormat("%9.3f ms %7.3f", seconds * 1e3, seconds / cell.lower_bound);
+        };
+        absl::StrAppendFormat(&text, "%6d %-14s %s %s %9.3f ms  %s\n", rows.stages, CellName(cell),
+                              time(cell.given_seconds), time(cell.seconds), cell.lower_bound * 1e3,
+                              PlayedPlanName(options));
+      }
+    }
+  }
+  if (text.empty()) return text;
+  return absl::StrFormat(
+      "\nweave plans of folded, on the slowest stage\n"
+      "%6s %-14s %12s %7s %12s %7s %12s  %s\n%s",
+      "stages", "cell", GivenPlanName(options), "/ bound", kFoundPlanName, "/ bound", "bound",
+      "played", text);
+}
+
 std::string JsonOf(const SimOptions& options, const std::vector<Rows>& tables) {
   nlohmann::ordered_json json = {{"simulated", true},
                                  {"model", options.model},
@@ -98,6 +122,11 @@ std::string JsonOf(const SimOptions& options, const std::vector<Rows>& tables) {
                                    {"first_activation_bytes", row.first_activation_bytes},
                                    {"last_activation_bytes", row.last_activation_bytes},
                                    {"speed_up", row.blocking_step / row.step}});
+      for (const FoundWeave& cell : row.cells) {
+        nlohmann::ordered_json& pipeline = json["pipelines"].back();
+        pipeline["played_plan"] = PlayedPlanName(options);
+        pipeline["cells"][CellName(cell)] = CellJson(options, cell);
+      }
     }
   }
   return json.dump(2);
@@ -123,9 +152,14 @@ std::string SimTitle(const SimOptions& options) {
 int PrintPipelines(const SimOptions& options, std::ostream& out, std::ostream& err) {
   std::vector<Rows> tables;
   for (const std::vector<EngineSpec>& specs : options.pipelines) {
-    auto orders = RunPipelines(options.spec, specs, CostOf(options, specs.front()));
+    auto orders =
+        RunPipelines(options.plain, specs, CostOf(options, specs.front()), options.find_plan);
     if (!orders.ok()) return bench::ExitCodeOf(bench::NameFlags(orders.status()), err);
     tables.push_back({.stages = specs.front().pp_size, .orders = *std::move(orders)});
+  }
+  if (options.print_plan) {
+    out << PlayedPlans(options, tables.front().orders.front().cells);
+    return 0;
   }
   if (options.json) {
     out << JsonOf(options, tables) << "\n";
@@ -133,7 +167,7 @@ int PrintPipelines(const SimOptions& options, std::ostream& out, std::ostream& e
   }
   out << "SIMULATED: no figure below is measured\n"
       << SimTitle(options) << Machines(options) << "\n"
-      << TableOf(tables);
+      << TableOf(tables) << PlanTable(options, tables);
   return 0;
 }
 

@@ -5,9 +5,11 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "proto/base/files.h"
 #include "proto/spec/pipelines.h"
 #include "tests/golden_messages.h"
 #include "tests/worker/bench/testing/sim_run.h"
@@ -57,7 +59,7 @@ TEST(SimPipelineCommandTest, OneRankOfAStageStandsForTheOthers) {
       ASSERT_TRUE(options.ok()) << options.status();
       const EngineSpec spec = options->pipelines.at(0).at(0);
       const CostModel cost = CostOf(*options, spec);
-      const auto rows = RunPipelines(options->spec, {spec}, cost);
+      const auto rows = RunPipelines(options->plain, {spec}, cost);
       ASSERT_TRUE(rows.ok()) << rows.status();
 
       const auto plans = BuildPlans(spec);
@@ -134,6 +136,54 @@ TEST(SimPipelineCommandTest, FoldedStagesHideWhatOtherOrdersExpose) {
   EXPECT_LT(rows[1]["step_seconds"], rows[0]["step_seconds"]);
 }
 
+constexpr char kFolded[] =
+    "--layers 8 --vocab 128 --tp 2 --micro-batch 1 --micro-batches 8 --pp 2 --gbps 1 "
+    "--sequence-parallel --schedule helix --pipeline folded";
+
+TEST(SimPipelineCommandTest, SearchedPlansOfFoldedCellsAreComparedWithTheDefaultOnes) {
+  const nlohmann::json given = Rows(kFolded)[0],
+                       found = Rows(absl::StrCat(kFolded, " --plan found"))[0];
+  EXPECT_EQ(given["cells"], found["cells"]);
+  EXPECT_EQ(given["played_plan"], "default");
+  EXPECT_EQ(found["played_plan"], "found");
+  EXPECT_LT(found["step_seconds"], given["step_seconds"]);
+  for (const char* name : {"f0|b1", "f1|b0"}) {
+    const nlohmann::json cell = found["cells"][name];
+    EXPECT_LT(cell["found_seconds"], cell["default_seconds"]) << name;
+    EXPECT_GE(cell["found_seconds"], cell["lower_bound_seconds"]) << name;
+    EXPECT_THAT(std::string(cell["found_plan"]),
+                HasSubstr(absl::StrCat("weave ", name, " pace=1\n")));
+  }
+  const std::string text = Sim(absl::StrCat(kFolded, " --plan found")).out;
+  EXPECT_THAT(text, HasSubstr("\nweave plans of folded, on the slowest stage\nstages cell "));
+  EXPECT_THAT(
+      text, MatchesRegex("(.|\n)*\n     2 f0\\|b1 [^\n]*  found\n     2 f1\\|b0 [^\n]*  found\n"));
+  EXPECT_FALSE(Rows(absl::StrCat(kSmall, "--pp 2 --pipeline 1f1b"))[0].contains("cells"));
+}
+
+// What is printed, read again, gives the same step.
+TEST(SimPipelineCommandTest, PlansOfFoldedCellsArePrintedAndReadFromAFile) {
+  const SimRun none = Sim(absl::StrCat(kFolded, " --print-plan")),
+               found = Sim(absl::StrCat(kFolded, " --plan found --print-plan"));
+  EXPECT_EQ(none.code, 0) << none.err;
+  EXPECT_THAT(none.out,
+              MatchesRegex("weave f0\\|b1 pace=1\n(.|\n)*\nweave f1\\|b0 pace=1\n(.|\n)*"));
+  EXPECT_NE(found.out, none.out);
+  const std::string file = ::testing::TempDir() + "/folded.plan";
+  for (const auto& [printed, flags] : {std::pair{none, ""}, {found, " --plan found"}}) {
+    EXPECT_EQ(WriteFileAtomic(file, printed.out), absl::OkStatus());
+    const nlohmann::json read = Rows(absl::StrCat(kFolded, " --plan ", file))[0],
+                         played = Rows(absl::StrCat(kFolded, flags))[0];
+    EXPECT_EQ(read["played_plan"], "given");
+    EXPECT_EQ(read["step_seconds"], played["step_seconds"]);
+    EXPECT_EQ(Sim(absl::StrCat(kFolded, " --print-plan --plan ", file)).out, printed.out);
+  }
+  const SimRun wrong = Sim(absl::StrReplaceAll(absl::StrCat(kFolded, " --plan ", file),
+                                               {{"--layers 8", "--layers 12"}}));
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("--plan: found layer 1 as the last one in line "));
+}
+
 // Four ranks of a node share the interface that each of them would have alone.
 TEST(SimPipelineCommandTest, RanksOfANodeShareItsInterface) {
   const std::string flags = absl::StrCat(kSmall, "--dp 4 --pp 2 --pipeline gpipe");
@@ -165,7 +215,9 @@ TEST(SimPipelineCommandTest, WrongPipelinesAreOneLineWithFlagFoundAndExpected) {
        {"--layers", "found 6", "multiple of 4", "folded"}},
       {"--pp 3 --pipeline folded --micro-batches 3",
        {"--micro-batch x --micro-batches", "found 12", "at least 16", "folded"}},
-      {"--pp 2 --pipeline folded --schedule helix", {"--schedule", "found helix", "folded"}},
+      {"--pp 2 --schedule helix", {"--schedule", "found helix", "folded"}},
+      {"--pp 2 --pipeline 1f1b,folded --schedule helix", {"--schedule", "found helix", "folded"}},
+      {"--pp 2,4 --pipeline folded --schedule helix --print-plan", {"--print-plan", "2", "one"}},
       {"--pp 6 --tp 1 --dp 1024 --micro-batch 1", {"--pp x --dp x --tp", "6144", "4096"}},
       {"--ranks-per-node 0", {"--ranks-per-node", "0", "1 to 65536"}},
       {"--node-gbps 0", {"--node-gbps", "0", "above 0"}},

@@ -36,7 +36,8 @@ constexpr char kSimExamples[] =
     "up, with computation, to the step: a stage waits for others in the ideal step (bubble), and\n"
     "longer in this one (pp); it waits for its own shards (tp) and replicas (dp). 'sent' is what\n"
     "the busiest rank sends to other stages. interleaved_1f1b has a row for each of --chunks, and\n"
-    "folded has one where it is asked for, with helix in place of --schedule.\n\n"
+    "folded has one where it is asked for, with helix in place of --schedule. Its weave plans are\n"
+    "in a table of their own, with the time that a cell takes on the slowest stage.\n\n"
     "Examples:\n"
     "  one layer of GPT-3 on eight GPUs, in slices:\n"
     "    stretto-bench sim --model gpt3-175b --tp 8 --dtype bf16 --schedule domino_row \\\n"
@@ -47,6 +48,7 @@ constexpr char kSimExamples[] =
     "  the same with more communication:        ... --reference --shares 0.5,0.6\n"
     "  the plan of two woven passes, for schedule.plan of a job or for --plan:\n"
     "    stretto-bench sim --schedule helix --micro-batches 8 --plan found --print-plan\n"
+    "  the same for the two cells of folded stages:  ... --layers 8 --pp 2 --pipeline folded\n"
     "  pipelines on nodes of eight GPUs:        stretto-bench sim --model gpt3-175b --tp 8 \\\n"
     "      --pp 2,4,8 --micro-batches 32 --dtype bf16 --gflops 600000 --membw 3000 --gbps 400 \\\n"
     "      --ranks-per-node 8 --node-gbps 3600\n";
@@ -97,7 +99,13 @@ absl::Status CheckPipelineFlags(const SimFlags& f) {
   }
   if (!staged && !f.chunks.empty())
     return error("--chunks: found ", f.chunks.front(), " with --pp 1, expected --pp of at least 2");
-  if (staged) RETURN_IF_ERROR(bench::ExpectUnwoven(f.spec));
+  const bool folded =
+      !f.orders.empty() && std::all_of(f.orders.begin(), f.orders.end(), bench::IsFolded);
+  if (staged && !folded) RETURN_IF_ERROR(bench::ExpectUnwoven(f.spec));
+  if (staged && f.print_plan && f.stages.size() > 1) {
+    return error("--print-plan: found it with ", f.stages.size(),
+                 " numbers of stages in --pp, expected one");
+  }
   RETURN_IF_ERROR(bench::ExpectChunks("--pipeline", f.orders, f.chunks));
   return bench::ExpectEachOnce("--pipeline", f.orders);
 }
@@ -130,7 +138,10 @@ absl::Status AddPipelines(const SimFlags& f, SimOptions* options) {
       return absl::InvalidArgumentError(
           "--pp: found 1 among several, expected 1 alone or numbers of at least 2");
     }
-    ASSIGN_OR_RETURN(options->spec, bench::SpecOf(flags));
+    bench::SpecFlags plain = flags;
+    if (staged) bench::Unweave(&plain);
+    ASSIGN_OR_RETURN(options->plain, bench::SpecOf(plain));
+    options->spec = options->plain;
     const int ranks = options->spec.world_size();
     if ((staged || f.ranks_per_node > 1) && ranks > kMaxRanks) {
       return absl::InvalidArgumentError(absl::StrCat("--pp x --dp x --tp: found ", ranks,
@@ -139,6 +150,7 @@ absl::Status AddPipelines(const SimFlags& f, SimOptions* options) {
     }
     if (!staged) continue;
     ASSIGN_OR_RETURN(options->pipelines.emplace_back(), SpecsOf(f, flags));
+    if (FindSchedule(flags.schedule)->weaves) options->spec = options->pipelines.back().front();
   }
   return absl::OkStatus();
 }

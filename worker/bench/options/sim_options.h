@@ -20,11 +20,13 @@ struct SimOptions {
   bool json = false;
   std::string model = {};  // the preset's name, and whether flags changed it
   EngineSpec spec = {};
-  // More than one stage: for each number of stages, a spec of each order to compare.
+  // More than one stage: for each number of stages, a spec of each order to compare, and one of a
+  // schedule that does not weave, for the order that blocks.
   std::vector<std::vector<EngineSpec>> pipelines = {};
+  EngineSpec plain = {};
   CostModel cost = {};  // its topology is CostOf's
   int ranks_per_node = 1;
-  bool find_plan = false;   // of a cell, instead of that of the spec
+  bool find_plan = false;   // of each cell, instead of that of the spec
   bool print_plan = false;  // and do nothing else
   GridWindow grid = GridWindow::kLayer;
   int layer = 0;

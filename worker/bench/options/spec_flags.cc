@@ -273,6 +273,13 @@ absl::Status ExpectUnwoven(const SpecFlags& flags) {
                                                  "order folded always runs ", WeavingSchedule()));
 }
 
+void Unweave(SpecFlags* flags) {
+  if (!FindSchedule(flags->schedule)->weaves) return;
+  flags->schedule = SpecFlags{}.schedule;
+  flags->slices = 0;
+  flags->plan.clear();
+}
+
 std::vector<SpecFlags> RowsOf(const SpecFlags& flags, const std::string& order,
                               const std::vector<int>& chunks) {
   SpecFlags row = flags;

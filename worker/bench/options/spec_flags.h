@@ -63,6 +63,8 @@ bool IsFolded(const std::string& order);
 const char* WeavingSchedule();
 // Errors: InvalidArgument, if the schedule of the other orders weaves, which they cannot.
 absl::Status ExpectUnwoven(const SpecFlags& flags);
+// Takes the default schedule instead of one that weaves.
+void Unweave(SpecFlags* flags);
 // Returns the flags of the rows that an order has: one for each of `chunks` if it takes several,
 // else one. A folded order has the weaving schedule. An order that is not in the table has the
 // flags as they are.

@@ -3,7 +3,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "proto/base/status_macros.h"
-#include "proto/spec/strands/weave_plan.h"
 #include "worker/engine/schedule/plan.h"
 #include "worker/engine/schedule/search/find_weave.h"
 
@@ -24,9 +23,8 @@ absl::Status SetPlan(const std::string& plan, const std::optional<CostProfile>& 
   }
   const WeaveForm form = plan == kBlocksPlan ? WeaveForm::kBlocks : WeaveForm::kEvents;
   ASSIGN_OR_RETURN(const RankPlan draft, DraftPlan(*spec, 0));
-  ASSIGN_OR_RETURN(const FoundWeave found,
-                   FindWeave(draft.step, ModelOf(*costs), WeavePlan{}.pace, form));
-  spec->schedule.weave = PrintWeavePlan(found.plan);
+  ASSIGN_OR_RETURN(const auto found, FindWeaves({&draft.step}, ModelOf(*costs), "", form));
+  spec->schedule.weave = PrintWeaves(found);
   return absl::OkStatus();
 }
 

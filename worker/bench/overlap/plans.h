@@ -19,7 +19,7 @@ std::vector<std::string> PlansOf(const OverlapOptions& options);
 
 // Gives a spec the plan of that name; nothing if it is empty, as it is where nothing is woven.
 // Deterministic, so that all ranks, which have the same costs, have the same plan. Errors:
-// InvalidArgument, for a plan that must be found without costs; those of FindWeave.
+// InvalidArgument, for a plan that must be found without costs; those of FindWeaves.
 absl::Status SetPlan(const std::string& plan, const std::optional<CostProfile>& costs,
                      EngineSpec* spec);
 

@@ -140,6 +140,19 @@ void KeepMemory(int pace, Weaver* weaver) {
   }
 }
 
+void PlayPlan(const WeavePlan& plan, Weaver* weaver) {
+  for (const WeaveLine& line : plan.lines) {
+    weaver->TurnTo(RoleOf(line.strand));
+    const std::string words = absl::StrJoin(line.words, " ");
+    const int layer = line.layer < 0 ? -1 : weaver->first_layer() + line.layer;
+    if (line.slice < 0) {
+      weaver->PlayAll(words, layer);
+    } else {
+      weaver->Play(words, layer, line.slice);
+    }
+  }
+}
+
 namespace {
 
 // Weaves a unit by the given plan or, without one, by the default plan.
@@ -149,16 +162,7 @@ absl::Status WeaveUnit(const ScheduleSpec& schedule, const WeavePlan* given, Uni
   const WeavePlan plan =
       given != nullptr ? *given : DefaultWeavePlan(&weaver, schedule.sequence_parallel);
   KeepMemory(plan.pace, &weaver);
-  for (const WeaveLine& line : plan.lines) {
-    weaver.TurnTo(RoleOf(line.strand));
-    const std::string words = absl::StrJoin(line.words, " ");
-    const int layer = line.layer < 0 ? -1 : weaver.first_layer() + line.layer;
-    if (line.slice < 0) {
-      weaver.PlayAll(words, layer);
-    } else {
-      weaver.Play(words, layer, line.slice);
-    }
-  }
+  PlayPlan(plan, &weaver);
   return Reorder(step, unit, weaver.Finish());
 }
 
@@ -204,18 +208,12 @@ absl::Status WeaveCells(const EngineSpec& spec, StepProgram* step) {
   if (!spec.schedule.weave.empty()) {
     ASSIGN_OR_RETURN(plans, ParseWeavePlans(spec.schedule.weave));
   }
-  const int chunks = spec.chunks_per_stage;
-  for (int chunk = 0; chunk < chunks; ++chunk) {
-    const std::string cell = absl::StrCat(PassUnitName("forward", chunk, chunks), kWovenWith,
-                                          PassUnitName("backward", chunks - 1 - chunk, chunks));
+  for (const WovenUnit& cell : WovenUnits(*step)) {
     const auto given = std::find_if(plans.begin(), plans.end(), [&](const WeavePlan& plan) {
-      return plan.forward_chunk == chunk;
+      return plan.forward_chunk == cell.forward_chunk;
     });
-    for (UnitId unit : step->units.ids()) {
-      if (step->units[unit].name != cell) continue;
-      RETURN_IF_ERROR(
-          WeaveUnit(spec.schedule, given == plans.end() ? nullptr : &*given, unit, step));
-    }
+    RETURN_IF_ERROR(
+        WeaveUnit(spec.schedule, given == plans.end() ? nullptr : &*given, cell.unit, step));
   }
   return absl::OkStatus();
 }

@@ -12,6 +12,9 @@ namespace stretto {
 // the numbers of the chunks are 0, and the caller knows them.
 WeavePlan DefaultWeavePlan(Weaver* weaver, bool sequence_parallel);
 
+// Plays the lines of a plan for such a cell. The weaver still has to finish.
+void PlayPlan(const WeavePlan& plan, Weaver* weaver);
+
 // Adds what no plan may break to the dependencies of such a cell: the pace, and that layers are
 // computed again in turn. Leaves the weaver at backward.
 void KeepMemory(int pace, Weaver* weaver);

@@ -29,6 +29,28 @@ inline std::string PassUnitName(absl::string_view pass, int chunk, int chunks) {
 // Between the names of two passes whose cell is a unit: "forward|backward".
 inline constexpr absl::string_view kWovenWith = "|";
 
+// The unit of a cell: a forward pass woven with a backward pass, each of a chunk of its stage.
+struct WovenUnit {
+  UnitId unit = -1;
+  int forward_chunk = 0, backward_chunk = 0;
+};
+
+// Returns the units of cells, by the chunk of forward: none, one, or the two of folded stages.
+inline std::vector<WovenUnit> WovenUnits(const StepProgram& step) {
+  std::vector<WovenUnit> cells;
+  for (int chunks : {1, 2}) {
+    for (int chunk = 0; chunk < chunks; ++chunk) {
+      const int other = chunks - 1 - chunk;
+      const std::string name = absl::StrCat(PassUnitName("forward", chunk, chunks), kWovenWith,
+                                            PassUnitName("backward", other, chunks));
+      for (UnitId unit : step.units.ids()) {
+        if (step.units[unit].name == name) cells.push_back({unit, chunk, other});
+      }
+    }
+  }
+  return cells;
+}
+
 // Returns the units of a micro-batch, in the order of chunks: one, or those of SplitChunks.
 inline std::vector<UnitId> MicroBatchUnits(const StepProgram& step) {
   std::vector<UnitId> units;

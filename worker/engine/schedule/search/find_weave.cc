@@ -41,12 +41,13 @@ absl::StatusOr<std::vector<CellPlan>> Candidates(const WovenCell& woven, const C
 }
 
 // Sets the plan, its time and whether it is exact.
-absl::Status FindEvents(const WovenCell& woven, const CostModel& cost, int pace,
-                        FoundWeave* found) {
+absl::Status FindEvents(const WovenCell& woven, const std::vector<PlayedCell>& stages,
+                        const CostModel& cost, int pace, FoundWeave* found) {
   ASSIGN_OR_RETURN(const std::vector<CellPlan> plans, Candidates(woven, cost));
   std::vector<JudgedTimes> times;
   for (const CellPlan& plan : plans) {
-    ASSIGN_OR_RETURN(times.emplace_back(), Judge(woven, cost, plan.order));
+    ASSIGN_OR_RETURN(times.emplace_back(),
+                     Judge(stages, cost, PlanOfMerge(woven, pace, plan.order)));
   }
   const double limit =
       found->given_fits ? found->given_seconds : std::numeric_limits<double>::infinity();
@@ -57,19 +58,32 @@ absl::Status FindEvents(const WovenCell& woven, const CostModel& cost, int pace,
   return absl::OkStatus();
 }
 
-}  // namespace
+// The unit of the cell with this chunk of forward.
+absl::StatusOr<WovenUnit> UnitOf(const StepProgram& step, int forward_chunk) {
+  for (const WovenUnit& unit : WovenUnits(step)) {
+    if (unit.forward_chunk == forward_chunk) return unit;
+  }
+  return absl::InvalidArgumentError(
+      "found no cell of two passes, expected the step of a schedule that weaves");
+}
 
-absl::StatusOr<FoundWeave> FindWeave(const StepProgram& step, const CostModel& cost, int pace,
-                                     WeaveForm form) {
-  ASSIGN_OR_RETURN(const WovenCell woven, WovenCellOf(step, cost, pace));
-  ASSIGN_OR_RETURN(const JudgedTimes given, Judge(woven, cost, woven.given));
+absl::StatusOr<FoundWeave> FindWeave(absl::Span<const StepProgram* const> steps, int forward_chunk,
+                                     const CostModel& cost, int pace, WeaveForm form) {
+  std::vector<PlayedCell> stages;
+  for (const StepProgram* step : steps) {
+    ASSIGN_OR_RETURN(const WovenUnit unit, UnitOf(*step, forward_chunk));
+    stages.push_back(PlayedCellOf(*step, unit.unit, cost));
+  }
+  ASSIGN_OR_RETURN(const WovenUnit first, UnitOf(*steps.front(), forward_chunk));
+  ASSIGN_OR_RETURN(const WovenCell woven, WovenCellOf(*steps.front(), first, cost, pace));
   FoundWeave found;
   found.lower_bound = LowerBound(woven.cell);
   found.given_plan = PlanOfMerge(woven, pace, woven.given);
+  ASSIGN_OR_RETURN(const JudgedTimes given, Judge(stages, cost, found.given_plan));
   found.given_seconds = given.front();
   found.given_fits = CellPlayer(woven.cell).SecondsOf(woven.given) >= 0;
   if (form == WeaveForm::kEvents) {
-    RETURN_IF_ERROR(FindEvents(woven, cost, pace, &found));
+    RETURN_IF_ERROR(FindEvents(woven, stages, cost, pace, &found));
     return found;
   }
   ASSIGN_OR_RETURN(const CellPlan blocks, BlockPlan(woven.cell));
@@ -77,6 +91,33 @@ absl::StatusOr<FoundWeave> FindWeave(const StepProgram& step, const CostModel& c
   found.seconds = blocks.seconds;
   found.exact = blocks.exact;
   return found;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<FoundWeave>> FindWeaves(absl::Span<const StepProgram* const> stages,
+                                                   const CostModel& cost, absl::string_view given,
+                                                   WeaveForm form) {
+  std::vector<WeavePlan> plans;
+  if (!given.empty()) {
+    ASSIGN_OR_RETURN(plans, ParseWeavePlans(given));
+  }
+  const size_t cells = std::max<size_t>(1, WovenUnits(*stages.front()).size());
+  std::vector<FoundWeave> found;
+  for (int chunk = 0; chunk < static_cast<int>(cells); ++chunk) {
+    WeavePlan like;
+    for (const WeavePlan& plan : plans) {
+      if (plan.forward_chunk == chunk) like = plan;
+    }
+    ASSIGN_OR_RETURN(found.emplace_back(), FindWeave(stages, chunk, cost, like.pace, form));
+  }
+  return found;
+}
+
+std::string PrintWeaves(const std::vector<FoundWeave>& cells, WeavePlan FoundWeave::*plan) {
+  std::string text;
+  for (const FoundWeave& cell : cells) text += PrintWeavePlan(cell.*plan);
+  return text;
 }
 
 }  // namespace stretto

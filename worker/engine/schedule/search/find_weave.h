@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The weave plan of a cell that is the shortest at given costs. Pure and deterministic: all ranks
-// that search with the same costs find the same plan, but a job should search once and send it.
+// The weave plans of cells that are the shortest at given costs. Pure and deterministic: all ranks
+// that search with the same costs find the same plans, but a job should search once and send them.
+
+#include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "proto/spec/strands/weave_plan.h"
 #include "worker/engine/cost/model.h"
 #include "worker/engine/program/program.h"
@@ -16,7 +20,8 @@ namespace stretto {
 enum class WeaveForm : uint8_t { kEvents, kBlocks };
 
 // Times are of the cell alone, from the first operation to the end of the last. Those of events and
-// of the given order are simulated with contention, on a link that saves up no burst.
+// of the given order are simulated with contention, on a link that saves up no burst. Of several
+// stages, they are those of the slowest one.
 struct FoundWeave {
   WeavePlan plan;
   double seconds = 0;        // of blocks: with barriers and without contention
@@ -27,14 +32,27 @@ struct FoundWeave {
   bool given_fits = false;   // that order keeps the pace and the backlog of found plans
 };
 
-// Searches the order of the cell of a woven step, which has its lanes, for example that of
-// DraftPlan. The plan keeps `pace`. It is not slower than the order that the step has if that fits.
+// Searches the order of each cell of a woven step: of the only one, or of the two of folded stages.
+// `stages` has the step of a rank of each stage, the first one first, with its lanes, for example
+// that of DraftPlan. All ranks weave by one plan, and the first stage has all words of the others
+// but transfers, which take no time in a cell. So no cell is longer than that of the first stage,
+// which is the one that is searched. The times of its plan are those of the slowest stage.
+//
+// The plans keep the paces of those in `given`, a text as of schedule.weave, and else the default
+// one. They are not slower than the order that the steps have if that fits.
+//
 // With contention, the search of events finds one order at the times of operations alone and one at
 // times that are longer by what operations lose at most. Of these and the given one, it returns the
 // one whose time is the least above the shortest of them, also where costs are off by kDoubt
-// (judge.h). The search of blocks ignores contention and doubt. Errors: InvalidArgument, if the
-// step has no cell of two passes of one stage. Folded stages have other cells.
-absl::StatusOr<FoundWeave> FindWeave(const StepProgram& step, const CostModel& cost, int pace,
-                                     WeaveForm form = WeaveForm::kEvents);
+// (judge.h). The search of blocks ignores contention and doubt. Errors: InvalidArgument, if a step
+// has no cell of two passes, or the text is no weave plan.
+absl::StatusOr<std::vector<FoundWeave>> FindWeaves(absl::Span<const StepProgram* const> stages,
+                                                   const CostModel& cost,
+                                                   absl::string_view given = "",
+                                                   WeaveForm form = WeaveForm::kEvents);
+
+// Returns the text of a plan of each cell, as of schedule.weave.
+std::string PrintWeaves(const std::vector<FoundWeave>& cells,
+                        WeavePlan FoundWeave::*plan = &FoundWeave::plan);
 
 }  // namespace stretto

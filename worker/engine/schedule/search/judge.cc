@@ -8,34 +8,30 @@
 #include "proto/base/check.h"
 #include "proto/base/status_macros.h"
 #include "worker/engine/exec/backend_sim/timeline.h"
+#include "worker/engine/schedule/helix.h"
 #include "worker/engine/schedule/search/event_plan.h"
 
 namespace stretto {
 namespace {
 
-// The operations of the cell in an order. Those of a lane wait for others as the cell says.
+// The operations of a cell in an order, each behind all that it depends on.
 struct OrderedCell {
   Program program;
   IdVector<OpId, double> seconds;
 };
 
-OrderedCell InOrder(const WovenCell& woven, const Merge& order) {
-  OrderedCell ordered = {.program = woven.program, .seconds = {}};
+OrderedCell InOrder(const PlayedCell& cell, const WeavePlan& plan) {
+  Weaver weaver = cell.weaver;
+  PlayPlan(plan, &weaver);
+  OrderedCell ordered = {.program = cell.program, .seconds = {}};
   ordered.program.ops.clear();
-  std::vector<OpId> moved(woven.ops.size());
-  PerQueue<size_t> next = {};
-  for (Queue queue : order) {
-    const auto q = static_cast<size_t>(queue);
-    const CellItem& item = woven.cell.queues[q][next[q]++];
-    for (auto i = static_cast<size_t>(item.begin); i < static_cast<size_t>(item.end); ++i) {
-      Op op = woven.program.ops[woven.ops[i]];
-      op.waits.clear();
-      for (int earlier : woven.cell.ops[i].after)
-        op.waits.push_back(moved[static_cast<size_t>(earlier)]);
-      std::sort(op.waits.begin(), op.waits.end());
-      moved[i] = ordered.program.ops.Add(std::move(op));
-      ordered.seconds.push_back(woven.cell.ops[i].seconds);
-    }
+  IdVector<OpId, OpId> moved(cell.program.ops.size());
+  for (OpId id : weaver.Finish()) {
+    Op op = cell.program.ops[id];
+    op.waits.clear();
+    for (OpId needed : cell.weaver.needs()[id]) op.waits.push_back(moved[needed]);
+    moved[id] = ordered.program.ops.Add(std::move(op));
+    ordered.seconds.push_back(cell.seconds[id]);
   }
   return ordered;
 }
@@ -58,7 +54,7 @@ CellItems SlowedDown(const WovenCell& woven, const CostModel& cost) {
   std::map<OpKind, double> computing, communicating;  // seconds of the cell
   double computes = 0, communicates = 0;
   for (size_t i = 0; i < woven.ops.size(); ++i) {
-    const OpKind kind = woven.program.ops[woven.ops[i]].kind;
+    const OpKind kind = woven.played.program.ops[woven.ops[i]].kind;
     const double seconds = woven.cell.ops[i].seconds;
     (IsCollective(kind) ? communicating : computing)[kind] += seconds;
     (IsCollective(kind) ? communicates : computes) += seconds;
@@ -76,20 +72,26 @@ CellItems SlowedDown(const WovenCell& woven, const CostModel& cost) {
   }
   CellItems slow = woven.cell;
   for (size_t i = 0; i < woven.ops.size(); ++i)
-    slow.ops[i].seconds /= 1 - loss[woven.program.ops[woven.ops[i]].kind];
+    slow.ops[i].seconds /= 1 - loss[woven.played.program.ops[woven.ops[i]].kind];
   return slow;
 }
 
-absl::StatusOr<JudgedTimes> Judge(const WovenCell& woven, const CostModel& cost,
-                                  const Merge& order) {
-  const OrderedCell cell = InOrder(woven, order);
+absl::StatusOr<JudgedTimes> Judge(const std::vector<PlayedCell>& stages, const CostModel& cost,
+                                  const WeavePlan& plan) {
   CostModel steady = cost;
   steady.interconnect.burst_bytes = 0;
-  JudgedTimes times;
-  ASSIGN_OR_RETURN(times[0], SimulatedSeconds(cell, steady, 1, 1));
-  ASSIGN_OR_RETURN(times[1], SimulatedSeconds(cell, steady, 1 + kDoubt, 1 - kDoubt));
-  ASSIGN_OR_RETURN(times[2], SimulatedSeconds(cell, steady, 1 - kDoubt, 1 + kDoubt));
-  return times;
+  constexpr JudgedTimes kComputation = {1, 1 + kDoubt, 1 - kDoubt},
+                        kCommunication = {1, 1 - kDoubt, 1 + kDoubt};
+  JudgedTimes longest = {};
+  for (const PlayedCell& stage : stages) {
+    const OrderedCell cell = InOrder(stage, plan);
+    for (size_t i = 0; i < longest.size(); ++i) {
+      ASSIGN_OR_RETURN(const double seconds,
+                       SimulatedSeconds(cell, steady, kComputation[i], kCommunication[i]));
+      longest[i] = std::max(longest[i], seconds);
+    }
+  }
+  return longest;
 }
 
 size_t LeastRegret(const std::vector<JudgedTimes>& times, double limit) {

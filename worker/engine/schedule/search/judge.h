@@ -24,9 +24,10 @@ CellItems SlowedDown(const WovenCell& woven, const CostModel& cost);
 // burst, which the times that the search knows do not have either.
 using JudgedTimes = std::array<double, 3>;
 
-// Errors: those of Simulate.
-absl::StatusOr<JudgedTimes> Judge(const WovenCell& woven, const CostModel& cost,
-                                  const Merge& order);
+// Returns the longest times of a cell that is woven by one plan on several stages, because the rate
+// of a pipeline is that of its slowest stage. Errors: those of Simulate.
+absl::StatusOr<JudgedTimes> Judge(const std::vector<PlayedCell>& stages, const CostModel& cost,
+                                  const WeavePlan& plan);
 
 // Returns the index of the times whose worst ratio to the shortest of their kind is the smallest.
 // It is an earlier one of two that differ by less than kWorth. No times are returned that are

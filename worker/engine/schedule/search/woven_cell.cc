@@ -31,18 +31,9 @@ struct WordItem {
 // Where an operation of the unit is in the cell.
 struct Position {
   Queue queue = Queue::kForward;
-  int item = 0;
-  int op = 0;
+  int item = -1;  // none
+  int op = -1;
 };
-
-absl::StatusOr<UnitId> WovenUnit(const StepProgram& step) {
-  const std::string cell = absl::StrCat("forward", kWovenWith, "backward");
-  for (UnitId unit : step.units.ids()) {
-    if (step.units[unit].name == cell) return unit;
-  }
-  return absl::InvalidArgumentError(
-      "found no cell of two passes, expected a woven schedule of one stage");
-}
 
 Queue QueueOf(int role, const std::vector<OpId>& word, const IdVector<OpId, Op>& ops) {
   if (role == 0) return Queue::kForward;
@@ -52,11 +43,15 @@ Queue QueueOf(int role, const std::vector<OpId>& word, const IdVector<OpId, Op>&
   return weights ? Queue::kWeights : Queue::kBackward;
 }
 
-std::vector<WordItem> ItemsOf(const Weaver& weaver) {
+// Layers are those of the chunk, as in a plan.
+std::vector<WordItem> ItemsOf(Weaver weaver) {
   std::vector<WordItem> items;
   for (int role = 0; role < weaver.roles(); ++role) {
+    weaver.TurnTo(role);
     for (const auto& [word, ops] : weaver.words_of(role)) {
-      const auto& [name, layer, slice] = word;
+      const auto& [name, of_model, slice] = word;
+      if (IsTransfer(weaver.ops()[ops.front()].kind)) continue;
+      const int layer = of_model < 0 ? -1 : of_model - weaver.first_layer();
       items.push_back({.queue = QueueOf(role, ops, weaver.ops()),
                        .word = {.strand = role == 0 ? Strand::kForward : Strand::kBackward,
                                 .words = {name},
@@ -70,12 +65,12 @@ std::vector<WordItem> ItemsOf(const Weaver& weaver) {
   return items;
 }
 
-// Adds the items to the cell, without their dependencies. Returns where each operation is.
-IdVector<OpId, Position> AddItems(const std::vector<WordItem>& items, const CostModel& cost,
-                                  WovenCell* woven) {
+// Adds the items to the cell, without their dependencies. Returns where each operation is; a
+// transfer is nowhere. Lanes without an operation are left out.
+IdVector<OpId, Position> AddItems(const std::vector<WordItem>& items, WovenCell* woven) {
   CellItems& cell = woven->cell;
-  const Program& program = woven->program;
-  cell.lanes = static_cast<int>(program.lanes.size());
+  const Program& program = woven->played.program;
+  std::map<LaneId, int> lanes = {{LaneId(0), 0}};
   IdVector<OpId, Position> positions(program.ops.size());
   for (const WordItem& item : items) {
     const auto q = static_cast<size_t>(item.queue);
@@ -83,14 +78,16 @@ IdVector<OpId, Position> AddItems(const std::vector<WordItem>& items, const Cost
     for (OpId op : item.ops) {
       positions[op] = {item.queue, static_cast<int>(cell.queues[q].size()),
                        static_cast<int>(cell.ops.size())};
-      const Op& of = program.ops[op];
-      cell.ops.push_back({.lane = of.lane.value(), .seconds = cost.Alone(program, of)});
+      const int next = static_cast<int>(lanes.size());
+      const int lane = lanes.try_emplace(program.ops[op].lane, next).first->second;
+      cell.ops.push_back({.lane = lane, .seconds = woven->played.seconds[op]});
       woven->ops.push_back(op);
     }
     cell.queues[q].push_back({.begin = begin, .end = static_cast<int>(cell.ops.size())});
     woven->words[q].push_back(item.word);
     woven->given.push_back(item.queue);
   }
+  cell.lanes = static_cast<int>(lanes.size());
   return positions;
 }
 
@@ -101,6 +98,7 @@ void AddWaits(const IdVector<OpId, Position>& positions, OpId op, const std::vec
   std::map<std::pair<Queue, int>, std::pair<int, int>> last;  // by lane: item, operation
   for (OpId needed : needs) {
     const Position& at = positions[needed];
+    if (at.item < 0) continue;
     const int lane = cell->ops[static_cast<size_t>(at.op)].lane;
     if (lane == waiting.lane) continue;
     auto& latest = last.try_emplace({at.queue, lane}, at.item, at.op).first->second;
@@ -117,6 +115,7 @@ absl::Status AddOrder(const IdVector<OpId, Position>& positions, OpId op,
   CellItem& item = woven->cell.queues[q][static_cast<size_t>(at.item)];
   for (OpId needed : needs) {
     const Position& earlier = positions[needed];
+    if (earlier.item < 0) continue;
     const auto of = static_cast<size_t>(earlier.queue);
     if (earlier.queue != at.queue) {
       item.behind[of] = std::max(item.behind[of], earlier.item + 1);
@@ -175,41 +174,72 @@ void BoundBacklog(int layers, bool recomputes, WovenCell* woven) {
   }
 }
 
+// The number of words up to the last one of a layer.
+size_t LayersEnd(const std::vector<WeaveLine>& words) {
+  const auto last = std::find_if(words.rbegin(), words.rend(),
+                                 [](const WeaveLine& word) { return word.layer >= 0; });
+  return static_cast<size_t>(words.rend() - last);
+}
+
 }  // namespace
 
-absl::StatusOr<WovenCell> WovenCellOf(const StepProgram& step, const CostModel& cost, int pace) {
-  ASSIGN_OR_RETURN(const UnitId unit, WovenUnit(step));
-  Weaver weaver(step, unit);
+PlayedCell PlayedCellOf(const StepProgram& step, UnitId unit, const CostModel& cost) {
+  PlayedCell cell = {
+      .weaver = Weaver(step, unit), .program = ExpandUnit(step, unit), .seconds = {}};
+  for (const Op& op : cell.program.ops)
+    cell.seconds.push_back(IsTransfer(op.kind) ? 0 : cost.Alone(cell.program, op));
+  return cell;
+}
+
+absl::StatusOr<WovenCell> WovenCellOf(const StepProgram& step, const WovenUnit& unit,
+                                      const CostModel& cost, int pace) {
+  WovenCell woven = {.forward_chunk = unit.forward_chunk,
+                     .backward_chunk = unit.backward_chunk,
+                     .cell = {},
+                     .words = {},
+                     .given = {},
+                     .ops = {},
+                     .played = PlayedCellOf(step, unit.unit, cost)};
+  Weaver weaver = woven.played.weaver;
   const IdVector<OpId, std::vector<OpId>> waits = weaver.needs();
   KeepMemory(pace, &weaver);
-  WovenCell woven;
-  woven.program = ExpandUnit(step, unit);
-  const IdVector<OpId, Position> positions = AddItems(ItemsOf(weaver), cost, &woven);
+  const IdVector<OpId, Position> positions = AddItems(ItemsOf(weaver), &woven);
   for (OpId op : weaver.ops().ids()) {
+    if (positions[op].item < 0) continue;
     AddWaits(positions, op, waits[op], &woven.cell);
     RETURN_IF_ERROR(AddOrder(positions, op, weaver.needs()[op], &woven));
   }
   const bool recomputes = std::any_of(weaver.ops().begin(), weaver.ops().end(), [](const Op& op) {
     return op.tag.phase == Phase::kRecompute;
   });
-  BoundBacklog(weaver.layers(), recomputes, &woven);
+  weaver.TurnTo(1);
+  BoundBacklog(weaver.layers() - weaver.first_layer(), recomputes, &woven);
   return woven;
 }
 
 WeavePlan PlanOfMerge(const WovenCell& cell, int pace, const Merge& order) {
-  WeavePlan plan = {.pace = pace, .lines = {}};
+  WeavePlan plan = {.forward_chunk = cell.forward_chunk,
+                    .backward_chunk = cell.backward_chunk,
+                    .pace = pace,
+                    .lines = {}};
+  std::vector<WeaveLine>& lines = plan.lines;
+  const auto add = [&](const WeaveLine& word) {
+    const bool joins = !lines.empty() && lines.back().strand == word.strand &&
+                       lines.back().layer == word.layer && lines.back().slice == word.slice;
+    if (!joins) lines.push_back(word);
+    if (joins) lines.back().words.push_back(word.words.front());
+  };
+  const bool folded = cell.forward_chunk != cell.backward_chunk;
+  if (folded) add({.strand = Strand::kForward, .words = {"recv"}});
+  if (folded) add({.strand = Strand::kBackward, .words = {"d.recv"}});
   PerQueue<size_t> next = {};
   for (Queue queue : order) {
     const auto q = static_cast<size_t>(queue);
-    const WeaveLine& word = cell.words[q][next[q]++];
-    const bool joins = !plan.lines.empty() && plan.lines.back().strand == word.strand &&
-                       plan.lines.back().layer == word.layer &&
-                       plan.lines.back().slice == word.slice;
-    if (!joins) {
-      plan.lines.push_back(word);
-    } else {
-      plan.lines.back().words.push_back(word.words.front());
-    }
+    add(cell.words[q][next[q]++]);
+    if (!folded || queue == Queue::kWeights || next[q] != LayersEnd(cell.words[q])) continue;
+    const bool forward = queue == Queue::kForward;
+    add({.strand = forward ? Strand::kForward : Strand::kBackward,
+         .words = {forward ? "send" : "d.send"}});
   }
   return plan;
 }

@@ -4,56 +4,14 @@
 
 #include "worker/engine/schedule/search/event_plan.h"
 
-#include <algorithm>
-#include <limits>
-
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/worker/engine/schedule/search/every_merge.h"
 #include "tests/worker/engine/schedule/search/random_cell.h"
 #include "worker/engine/schedule/search/block_plan.h"
 
 namespace stretto {
 namespace {
-
-// Tries every merge, with times of its own: no front, no bound.
-class EveryMerge {
- public:
-  explicit EveryMerge(const CellItems& cell)
-      : cell_(cell), free_(static_cast<size_t>(cell.lanes)), ends_(cell.ops.size()) {
-    Try();
-  }
-  double shortest() const { return shortest_; }
-
- private:
-  void Try() {
-    bool done = true;
-    for (size_t q = 0; q < kQueues; ++q) {
-      if (at_[q] == static_cast<int>(cell_.queues[q].size())) continue;
-      done = false;
-      const CellItem& item = cell_.queues[q][static_cast<size_t>(at_[q])];
-      const bool may =
-          at_[0] >= item.behind[0] && at_[1] >= item.behind[1] && at_[2] >= item.behind[2];
-      if (!may) continue;
-      const std::vector<double> before = free_;
-      for (int op = item.begin; op < item.end; ++op) {
-        const CellOp& at = cell_.ops[static_cast<size_t>(op)];
-        double start = free_[static_cast<size_t>(at.lane)];
-        for (int earlier : at.after) start = std::max(start, ends_[static_cast<size_t>(earlier)]);
-        ends_[static_cast<size_t>(op)] = free_[static_cast<size_t>(at.lane)] = start + at.seconds;
-      }
-      ++at_[q];
-      Try();
-      --at_[q];
-      free_ = before;
-    }
-    if (done) shortest_ = std::min(shortest_, *std::max_element(free_.begin(), free_.end()));
-  }
-
-  const CellItems& cell_;
-  PerQueue<int> at_ = {};
-  std::vector<double> free_, ends_;
-  double shortest_ = std::numeric_limits<double>::infinity();
-};
 
 CellPlan PlanFor(const CellItems& cell, size_t most_fronts = kMostFronts) {
   const absl::StatusOr<CellPlan> plan = EventPlan(cell, most_fronts);

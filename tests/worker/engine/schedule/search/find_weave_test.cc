@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/worker/engine/schedule/search/costs.h"
 #include "tests/worker/engine/specs.h"
 #include "worker/engine/exec/backend_sim/timeline.h"
 #include "worker/engine/schedule/reorder/expand_unit.h"
@@ -44,36 +45,9 @@ std::vector<Layout> ManyHelices(int layers) {
   return layouts;
 }
 
-// A size at which memory and the link count. A product of a layer takes about as long as a
-// collective at 0.5 Gbit/s.
-EngineSpec LargeSpec(const Layout& layout) {
-  return SpecOf(layout, {.hidden = 768,
-                         .heads = 12,
-                         .kv_heads = layout.family == Family::kGpt ? 0 : 4,
-                         .ffn_hidden = 3072,
-                         .sequence_length = 256,
-                         .vocab_size = 8000});
-}
-
-CostModel LargeCosts(double gbps) {
-  CostModel cost;
-  cost.machine = {.flops_per_second = 1e11, .bytes_per_second = 1e10};
-  cost.interconnect.bytes_per_second = gbps * 1e9 / 8;
-  return cost;
-}
-
-// Products take several times as long as the rest, and collectives up to as long as a product.
 CostModel RandomCosts(const StepProgram& step, std::mt19937* random) {
   CostModel cost;
-  for (const Unit& unit : step.units) {
-    for (const Op& op : unit.ops) {
-      const bool long_one = op.group >= 0 ||
-                            InfoOf(op.kind).role == OperationRole::kWeightGradient ||
-                            op.kind == OpKind::kGemm || op.kind == OpKind::kGemmDgrad;
-      const double seconds = static_cast<double>(1 + (*random)() % 1000) * (long_one ? 1e-3 : 1e-4);
-      cost.table.Set(TagKey(op), seconds);
-    }
-  }
+  AddRandomCosts(step, random, &cost);
   return cost;
 }
 
@@ -96,9 +70,18 @@ StepProgram Woven(EngineSpec spec, const WeavePlan& plan) {
 
 FoundWeave Find(const StepProgram& step, const CostModel& cost, int pace,
                 WeaveForm form = WeaveForm::kEvents) {
-  const absl::StatusOr<FoundWeave> found = FindWeave(step, cost, pace, form);
+  const auto found = FindWeaves({&step}, cost, PrintWeavePlan({.pace = pace}), form);
   EXPECT_TRUE(found.ok()) << found.status();
-  return found.ok() ? *found : FoundWeave{};
+  return found.ok() ? found->at(0) : FoundWeave{};
+}
+
+absl::StatusOr<WovenCell> CellOf(const StepProgram& step, const CostModel& cost) {
+  return WovenCellOf(step, WovenUnits(step).at(0), cost, 1);
+}
+
+absl::StatusOr<JudgedTimes> JudgedOrder(const WovenCell& cell, const CostModel& cost,
+                                        const Merge& order) {
+  return Judge({cell.played}, cost, PlanOfMerge(cell, 1, order));
 }
 
 constexpr double kRounding = 1e-6;  // simulated times are whole nanoseconds
@@ -169,7 +152,7 @@ CostModel WithContention(CostModel cost, std::mt19937* random) {
 template <class Factor>
 CostModel Scaled(const WovenCell& woven, CostModel cost, const Factor& factor) {
   for (size_t i = 0; i < woven.ops.size(); ++i) {
-    const Op& op = woven.program.ops[woven.ops[i]];
+    const Op& op = woven.played.program.ops[woven.ops[i]];
     cost.table.Set(TagKey(op), woven.cell.ops[i].seconds * factor(op));
   }
   return cost;
@@ -180,9 +163,9 @@ TEST(JudgeTest, TheTimeOfAnOrderIsThatOfHelixInTheSimulator) {
   for (const Layout& layout : ManyHelices(3)) {
     const StepProgram given = PlanOf(SpecOf(layout)).step;
     const CostModel cost = WithContention(RandomCosts(given, &random), &random);
-    const absl::StatusOr<WovenCell> woven = WovenCellOf(given, cost, 1);
+    const absl::StatusOr<WovenCell> woven = CellOf(given, cost);
     ASSERT_TRUE(woven.ok()) << woven.status();
-    const absl::StatusOr<JudgedTimes> judged = Judge(*woven, cost, woven->given);
+    const absl::StatusOr<JudgedTimes> judged = JudgedOrder(*woven, cost, woven->given);
     ASSERT_TRUE(judged.ok()) << judged.status();
     EXPECT_NEAR(judged->front(), SimulatedCell(given, cost), kRounding) << Describe(layout);
     EXPECT_GT(judged->front(), CellPlayer(woven->cell).SecondsOf(woven->given) + kRounding);
@@ -201,7 +184,7 @@ TEST(JudgeTest, OperationsAreSlowedDownByWhatTheyLoseUnderTheOtherSide) {
   const StepProgram given = PlanOf(SpecOf(ManyHelices(1).front())).step;
   std::mt19937 random(4);
   CostModel cost = RandomCosts(given, &random);
-  const absl::StatusOr<WovenCell> woven = WovenCellOf(given, cost, 1);
+  const absl::StatusOr<WovenCell> woven = CellOf(given, cost);
   ASSERT_TRUE(woven.ok()) << woven.status();
   double computes = 0, communicates = 0;
   for (const CellOp& op : woven->cell.ops) (op.lane == 0 ? computes : communicates) += op.seconds;
@@ -267,7 +250,7 @@ TEST(FindWeaveTest, CostsThatAreOffByATenthCostThreePercent) {
     const double contention = random() % 2 == 0 ? 0.0 : 0.3;
     CostModel cost = LargeCosts(random() % 2 == 0 ? 0.25 : 0.5);
     cost.contention = {.compute = contention, .communication = contention / 3};
-    const absl::StatusOr<WovenCell> woven = WovenCellOf(given->step, cost, 1);
+    const absl::StatusOr<WovenCell> woven = CellOf(given->step, cost);
     ASSERT_TRUE(woven.ok()) << woven.status();
     const FoundWeave found = Find(given->step, cost, 1);
     const size_t fronts = contention > 0 ? kMostFronts / 2 : kMostFronts;
@@ -276,11 +259,11 @@ TEST(FindWeaveTest, CostsThatAreOffByATenthCostThreePercent) {
       candidates.push_back(EventPlan(cell, fronts, woven->given)->order);
     for (int run = 0; run < 4; ++run) {
       const CostModel off = Off(*woven, cost, run, &random);
-      const absl::StatusOr<WovenCell> is = WovenCellOf(given->step, off, 1);
+      const absl::StatusOr<WovenCell> is = CellOf(given->step, off);
       ASSERT_TRUE(is.ok()) << is.status();
       double least = std::numeric_limits<double>::infinity(), chosen = 0;
       for (const Merge& order : candidates) {
-        const double seconds = Judge(*is, off, order)->front();
+        const double seconds = JudgedOrder(*is, off, order)->front();
         least = std::min(least, seconds);
         if (PlanOfMerge(*woven, 1, order) == found.plan) chosen = seconds;
       }
@@ -334,10 +317,11 @@ INSTANTIATE_TEST_SUITE_P(Layers, FindWeaveInLayersTest,
                          [](const auto& info) { return std::to_string(info.param.layers); });
 
 TEST(FindWeaveTest, AStepWithoutACellIsRefused) {
-  const absl::Status status = FindWeave(PlanOf(Domino({2, 2})).step, {}, 1).status();
+  const StepProgram step = PlanOf(Domino({2, 2})).step;
+  const absl::Status status = FindWeaves({&step}, {}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(status.message(),
-            "found no cell of two passes, expected a woven schedule of one stage");
+            "found no cell of two passes, expected the step of a schedule that weaves");
 }
 
 }  // namespace
