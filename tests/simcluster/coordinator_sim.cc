@@ -480,8 +480,11 @@ void ClusterSim::Train(Node& node, bool may_fail) {
       trainer.log.emplace_back(RankPrepared{wall_});
     } else if (trainer.save > trainer.answered || (done == 3 && Pick(2) == 0)) {
       trainer.answered = trainer.save;
-      trainer.log.emplace_back(
-          CheckpointDone{2, "step-00000002", Pick(4) != 0, "full", trainer.save});
+      trainer.log.emplace_back(CheckpointDone{.step = 2,
+                                              .name = "step-00000002",
+                                              .ok = Pick(4) != 0,
+                                              .message = "full",
+                                              .request = trainer.save});
     } else if (done < 4) {
       trainer.log.emplace_back(StepDone{static_cast<int64_t>(done), wall_});
     } else {
