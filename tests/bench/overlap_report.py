@@ -57,25 +57,31 @@ def compare(result, peer, is_disturbed):
 
 
 def table(report):
-    head = ("schedule", "slices", "splits", "t_overlap", "/ideal", "/serial", "tax", "hidden fwd",
-            "(ceiling)", "hidden bwd", "(ceiling)", "simulated/t", "slowdown", "tokens/s", "peer/t")
+    head = ("schedule", "sequences", "slices", "splits", "t_overlap", "/ideal", "/pairs", "/serial",
+            "tax", "hidden fwd", "(ceiling)", "hidden bwd", "(ceiling)", "paired", "(ceiling)",
+            "simulated/t", "slowdown", "activations", "tokens/s", "peer/t")
     rows = [head]
 
     def ratio(over, under=1, form=".3f"):
         return "-" if report["disturbed"] or over is None else format(over / under, form)
 
     for s in report["schedules"]:
+        pairs = s["t_ideal_pairs"] if s["mixes_phases"] else None
         peer, t = s["peer"] or {}, s["t_overlap"]
         rows.append((
             s["schedule"] + " sp" * s["sequence_parallel"] +
             f" d{s['defer_wgrads']}" * (s["defer_wgrads"] > 0) +
-            (f" {s['plan']}" if s["plan"] else ""), str(s["slices"]), str(s["splits"]),
-            f"{t:.3f} s", ratio(t, s["t_ideal"]), ratio(t, s["t_serial"]),
+            (f" {s['plan']}" if s["plan"] else ""), f"{s['micro_batches']} x {s['batch']}",
+            str(s["slices"]), str(s["splits"]), f"{t:.3f} s", ratio(t, s["t_ideal"]),
+            ratio(t if pairs else None, pairs), ratio(t, s["t_serial"]),
             ratio(s["t_comp_sliced"], s["t_comp"]), ratio(s["hidden_forward"], form=".1%"),
             ratio(s["hidden_ceiling_forward"], form=".1%"),
             ratio(s["hidden_backward"], form=".1%"),
-            ratio(s["hidden_ceiling_backward"], form=".1%"), ratio(s["t_simulated"], t),
-            ratio(s["slowdown"], form=".2f"), ratio(s["tokens_per_second"], form=".0f"),
+            ratio(s["hidden_ceiling_backward"], form=".1%"), ratio(s["hidden_paired"], form=".1%"),
+            ratio(s["hidden_ceiling_paired"], form=".1%"), ratio(s["t_simulated"], t),
+            ratio(s["slowdown"], form=".2f"),
+            f"{s['activations'] / s['activations_serial']:.2f}",
+            ratio(s["tokens_per_second"], form=".0f"),
             ratio(peer.get("speed_up"))))
     widths = [max(map(len, column)) for column in zip(*rows)]
     return "\n".join("  ".join(cell.ljust(w) if i == 0 else cell.rjust(w)
@@ -86,6 +92,8 @@ def print_report(report):
     print(f"{report['gbps']:g} Gbit/s, {report['dtype']}, wire {report['wire']}, "
           f"{report['repeats']} rounds, {report['wire_bytes'] / 1e6:.1f} MB a step and direction, "
           f"at least {report['least_collective_bytes'] / 1e6:.2f} MB a layer's collective")
+    if report["runs_left_out"]:
+        print(f"{report['runs_left_out']} runs that other work disturbed were repeated")
     for refused in report["refused"]:
         print(f"not measured: {refused}")
     if report["schedules"]:

@@ -24,6 +24,7 @@
 #include "proto/base/status_macros.h"
 #include "proto/base/version.h"
 #include "worker/bench/calibrate/collective_case.h"
+#include "worker/bench/calibrate/computation_costs.h"
 #include "worker/bench/calibrate/settle.h"
 #include "worker/bench/common/machine.h"
 #include "worker/bench/common/median.h"
@@ -38,11 +39,8 @@
 namespace stretto::bench {
 namespace {
 
-// Of the copies of an operation: about what a step touches before it comes back to an activation.
-constexpr int64_t kWorkingSet = int64_t{16} << 20;
-// How long one repeat of an operation, of a collective and of a pair lasts at least, if that many
-// calls suffice. Short collectives vary more than computations.
-constexpr double kLeastSeconds = 0.02, kLeastCollectiveSeconds = 0.05, kLeastPairSeconds = 0.2;
+// How long one repeat of a collective and of a pair lasts at least, if that many calls suffice.
+constexpr double kLeastCollectiveSeconds = 0.05, kLeastPairSeconds = 0.2;
 // Shorter collectives are latency alone. It depends on how soon threads wake up, which does not
 // settle even on an idle machine, and is a small part of a step.
 constexpr double kShortestSettled = 1e-3;
@@ -69,7 +67,7 @@ class Calibration {
     RETURN_IF_ERROR(CollectCases());
     say_(absl::StrFormat("%d computations and %d collectives", computations_.size(),
                          collectives_.size()));
-    RETURN_IF_ERROR(MeasureComputations());
+    ASSIGN_OR_RETURN(profile_.operations, MeasureComputations(computations_, *job_));
     RETURN_IF_ERROR(MeasureCollectives());
     if (profile_.has_link()) RETURN_IF_ERROR(MeasurePairs());
     return Merge();
@@ -102,48 +100,6 @@ class Calibration {
         collectives_[std::string(name)];
     }
     for (auto& [name, each] : mine) collectives_[name] = std::move(each);
-    return absl::OkStatus();
-  }
-
-  // Ranks meet after each computation, also those that lack it: all that have it compute at once,
-  // and none waits for another longer than one measurement takes.
-  absl::Status MeasureComputations() {
-    std::vector<std::string> mine;
-    for (const auto& [key, timed] : computations_) mine.push_back(key);
-    ASSIGN_OR_RETURN(const auto all, trainer::ExchangeText(control(), absl::StrJoin(mine, "\n")));
-    std::set<std::string> keys;
-    for (const std::string& of_rank : all) {
-      for (absl::string_view key : absl::StrSplit(of_rank, '\n', absl::SkipEmpty()))
-        keys.emplace(key);
-    }
-    for (const std::string& key : keys) {
-      const auto timed = computations_.find(key);
-      const absl::Status measured =
-          timed == computations_.end() ? absl::OkStatus() : MeasureComputation(timed->second);
-      ASSIGN_OR_RETURN(const bool failed, trainer::AnyRank(control(), !measured.ok()));
-      RETURN_IF_ERROR(measured);
-      if (failed)
-        return UnsettledError(absl::StrCat(key, ": found repeats on another rank that differ"));
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status MeasureComputation(const KernelCase& timed) {
-    const int copies = CountFor(timed, kWorkingSet);
-    ASSIGN_OR_RETURN(const auto executor,
-                     MakeFilled(timed, CopiesOf(timed, copies), {}, job_->backend()));
-    RETURN_IF_ERROR(executor->Run());  // touches the memory
-    ASSIGN_OR_RETURN(const Settled settled,
-                     Settle(timed.operation, [&]() -> absl::StatusOr<std::vector<double>> {
-                       double seconds = 0, calls = 0;
-                       while (seconds < kLeastSeconds) {
-                         RETURN_IF_ERROR(executor->Run());
-                         seconds += SpanSeconds(executor->intervals());
-                         calls += copies;
-                       }
-                       return std::vector<double>{seconds / calls};
-                     }));
-    profile_.operations[timed.operation] = {settled.medians[0], settled.spread};
     return absl::OkStatus();
   }
 
@@ -186,22 +142,12 @@ class Calibration {
         ASSIGN_OR_RETURN(const double median, MedianOfFew(measure));
         alone_[name] = {median, 0};
       } else {
-        ASSIGN_OR_RETURN(const Settled settled, Settle(name, measure));
+        ASSIGN_OR_RETURN(const Repeats settled, Settle(name, Values::kTimes, measure));
         alone_[name] = {settled.medians[0], settled.spread};
       }
       if (collective.ranks > 0) profile_.operations[collective.operation] = alone_[name];
     }
     return MeasureLink();
-  }
-
-  template <class Measure>
-  static absl::StatusOr<double> MedianOfFew(const Measure& measure) {
-    std::vector<double> seconds;
-    for (int round = 0; round < kSettledRounds; ++round) {
-      ASSIGN_OR_RETURN(const std::vector<double> values, measure());
-      seconds.push_back(values[0]);
-    }
-    return MedianOf(seconds);
   }
 
   // The collective of the smallest step has the latency, that of the largest the bandwidth.
@@ -328,7 +274,7 @@ class Calibration {
       ASSIGN_OR_RETURN(const double late, job_->Slowest(progress.communication_slowdown()));
       return std::vector<double>{slow, late};
     };
-    ASSIGN_OR_RETURN(const Settled settled, Settle(what, repeat));
+    ASSIGN_OR_RETURN(const Repeats settled, Settle(what, Values::kRatios, repeat));
     const auto lost = [](double slowdown) { return 1 - 1 / slowdown; };
     const CollectiveKind kind = KindOf(name);
     profile_.pairs[{compute, kind}] = {

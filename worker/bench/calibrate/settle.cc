@@ -13,10 +13,12 @@
 #include "worker/engine/cost/profile.h"
 
 namespace stretto::bench {
-
 namespace {
 
-// Returns those of `values`, sorted, that spread least: two thirds, kSettledRounds at least.
+absl::Span<const double> ShortestOf(absl::Span<const double> sorted) {
+  return sorted.subspan(0, std::max<size_t>(kSettledRounds, (sorted.size() + 2) / 3));
+}
+
 absl::Span<const double> ClosestOf(absl::Span<const double> values) {
   const size_t count = std::max<size_t>(kSettledRounds, (2 * values.size() + 2) / 3);
   if (values.size() <= count) return values;
@@ -29,27 +31,48 @@ absl::Span<const double> ClosestOf(absl::Span<const double> values) {
 
 }  // namespace
 
-absl::StatusOr<Settled> Settle(const std::string& what,
+bool Repeats::settled() const { return spread <= kMostSpread; }
+
+absl::StatusOr<Repeats> Repeat(Values kind,
                                absl::FunctionRef<absl::StatusOr<std::vector<double>>()> measure) {
   std::vector<std::vector<double>> rounds;  // by value, sorted
-  Settled settled;
+  Repeats found;
   for (int round = 0; round < kMostRounds; ++round) {
     ASSIGN_OR_RETURN(const std::vector<double> values, measure());
     rounds.resize(values.size());
-    settled = {};
+    found = {};
     for (size_t i = 0; i < values.size(); ++i) {
       std::vector<double>& sorted = rounds[i];
       sorted.insert(std::upper_bound(sorted.begin(), sorted.end(), values[i]), values[i]);
-      const absl::Span<const double> closest = ClosestOf(sorted);
-      settled.spread = std::max(settled.spread, SpreadOf(closest));
-      settled.medians.push_back(MedianOf({closest.begin(), closest.end()}));
+      const absl::Span<const double> agreed =
+          kind == Values::kTimes ? ShortestOf(sorted) : ClosestOf(sorted);
+      found.spread = std::max(found.spread, SpreadOf(agreed));
+      found.medians.push_back(MedianOf({agreed.begin(), agreed.end()}));
     }
-    if (round + 1 >= kSettledRounds && settled.spread <= kMostSpread) return settled;
+    if (round + 1 >= kSettledRounds && found.settled()) break;
   }
+  return found;
+}
+
+absl::StatusOr<Repeats> Settle(const std::string& what, Values kind,
+                               absl::FunctionRef<absl::StatusOr<std::vector<double>>()> measure) {
+  ASSIGN_OR_RETURN(Repeats found, Repeat(kind, measure));
+  if (found.settled()) return found;
   return UnsettledError(absl::StrFormat(
-      "%s: found repeats of which the closest two thirds spread by %.1f %%, expected at "
-      "most %.0f %% within %d rounds",
-      what, 100 * settled.spread, 100 * kMostSpread, kMostRounds));
+      "%s: found repeats of which the %s spread by %.1f %%, expected at most %.0f %% within %d "
+      "rounds",
+      what, kind == Values::kTimes ? "shortest third" : "closest two thirds", 100 * found.spread,
+      100 * kMostSpread, kMostRounds));
+}
+
+absl::StatusOr<double> MedianOfFew(
+    absl::FunctionRef<absl::StatusOr<std::vector<double>>()> measure) {
+  std::vector<double> seconds;
+  for (int round = 0; round < kSettledRounds; ++round) {
+    ASSIGN_OR_RETURN(const std::vector<double> values, measure());
+    seconds.push_back(values[0]);
+  }
+  return MedianOf(seconds);
 }
 
 absl::Status UnsettledError(const std::string& message) {

@@ -12,18 +12,32 @@ namespace stretto::bench {
 
 inline constexpr int kSettledRounds = 5, kMostRounds = 100;
 
-struct Settled {
+struct Repeats {
   std::vector<double> medians;
-  double spread = 0;  // the largest of the values that agree
+  double spread = 0;  // the largest of the values that agree most
+  bool settled() const;
 };
 
+// What a measurement returns. Other work makes a time longer and never shorter, so the shortest
+// times are the undisturbed ones; a ratio of two times can be disturbed either way.
+enum class Values { kTimes, kRatios };
+
 // Calls `measure`, which returns the same number of values above 0 each time, until each value
-// agrees in two thirds of the calls and in kSettledRounds at least: those spread by at most
-// kMostSpread (worker/engine/cost/profile.h). Returns their medians. So a call that other work
-// disturbs is left out, and a measurement that alternates between two answers never settles.
-// Errors: those of `measure`; after kMostRounds calls UnsettledError, naming `what`.
-absl::StatusOr<Settled> Settle(const std::string& what,
+// agrees in enough of the calls, kSettledRounds at least: times in the shortest third, ratios in
+// the two thirds that are closest. Those that agree spread by at most kMostSpread
+// (worker/engine/cost/profile.h), and the medians are theirs. After kMostRounds calls it returns
+// what it has, which is not settled. Errors: those of `measure`.
+absl::StatusOr<Repeats> Repeat(Values kind,
                                absl::FunctionRef<absl::StatusOr<std::vector<double>>()> measure);
+
+// The same. Errors: also UnsettledError, naming `what`.
+absl::StatusOr<Repeats> Settle(const std::string& what, Values kind,
+                               absl::FunctionRef<absl::StatusOr<std::vector<double>>()> measure);
+
+// Returns the median of kSettledRounds first values, which need not agree. Errors: those of
+// `measure`.
+absl::StatusOr<double> MedianOfFew(
+    absl::FunctionRef<absl::StatusOr<std::vector<double>>()> measure);
 
 // An error of a machine that is too busy to be measured.
 absl::Status UnsettledError(const std::string& message);

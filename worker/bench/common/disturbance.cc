@@ -15,6 +15,15 @@ double SpreadOf(absl::Span<const double> seconds) {
   return *most / *least - 1;
 }
 
+std::vector<size_t> QuietOf(absl::Span<const double> seconds) {
+  const double most = *std::min_element(seconds.begin(), seconds.end()) * (1 + kMostSpread);
+  std::vector<size_t> quiet;
+  for (size_t i = 0; i < seconds.size(); ++i) {
+    if (seconds[i] <= most) quiet.push_back(i);
+  }
+  return quiet;
+}
+
 std::vector<Disturbance> DisturbancesOf(std::vector<ProgramRounds> programs) {
   std::vector<Disturbance> found;
   for (ProgramRounds& rounds : programs) {

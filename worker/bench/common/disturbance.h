@@ -15,6 +15,10 @@ namespace stretto::bench {
 // Returns by how much the longest of at least one time exceeds the shortest, as a share of it.
 double SpreadOf(absl::Span<const double> seconds);
 
+// Returns the positions of the times that exceed the shortest by at most kMostSpread. Other work on
+// a machine only ever makes a program take longer, so the others are those that it disturbed.
+std::vector<size_t> QuietOf(absl::Span<const double> seconds);
+
 // The times of one program in all rounds of a run.
 struct ProgramRounds {
   std::string program;

@@ -121,6 +121,10 @@ void AddScheduleFlags(CLI::App& app, OverlapOptions& o) {
   list("--schedules", o.schedules,
        "schedules to measure (default: all that this number of micro-batches allows)")
       ->check(CLI::IsMember(ScheduleNames()));
+  list("--divide", o.divisions,
+       "numbers of micro-batches to try, into which the sequences of a step are divided evenly "
+       "(default: --micro-batches)")
+      ->check(CLI::Range(1, 1 << 20));
   list("--slices", o.slices, "numbers of slices to try")
       ->check(CLI::Range(1, 1 << 10))
       ->capture_default_str();
@@ -152,6 +156,18 @@ void AddScheduleFlags(CLI::App& app, OverlapOptions& o) {
   app.add_option("--json", o.json, "file for a copy of the result");
 }
 
+// A step has the sequences of --batch and --micro-batches however it is divided.
+absl::Status CheckDivisions(const OverlapOptions& o) {
+  const int sequences = o.batch * o.micro_batches;
+  for (int micro_batches : o.divisions) {
+    if (sequences % micro_batches == 0) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("--divide: found ", micro_batches, ", expected a divisor of ", sequences,
+                     ", the sequences of a step (--batch times --micro-batches)"));
+  }
+  return absl::OkStatus();
+}
+
 // Renames the flags that are called otherwise in `sim` and `step`.
 absl::Status CheckWork(const OverlapOptions& o) {
   const absl::Status status = NameFlags(trainer::Validate(o.Unsliced()));
@@ -162,14 +178,15 @@ absl::Status CheckWork(const OverlapOptions& o) {
 
 }  // namespace
 
-EngineSpec OverlapOptions::Unsliced() const {
+EngineSpec OverlapOptions::Divided(int micro_batches) const {
+  const int sequences = batch * this->micro_batches / micro_batches;
   EngineSpec spec;
   spec.model = model;
-  spec.schedule.slices = {batch};
+  spec.schedule.slices = {sequences};
   spec.tp_size = ranks;
   spec.dtype = TypeOf(dtype);
   spec.wire_dtype = TypeOf(wire);
-  spec.micro_batch_size = batch;
+  spec.micro_batch_size = sequences;
   spec.micro_batches = micro_batches;
   return spec;
 }
@@ -221,6 +238,7 @@ absl::StatusOr<OverlapOptions> ParseOverlapOptions(std::vector<std::string> argu
     if (app.count("--ffn") == 0) o.model.ffn_hidden = 4 * o.model.hidden;
   }
   RETURN_IF_ERROR(CheckWork(o));
+  RETURN_IF_ERROR(CheckDivisions(o));
   if (o.emulated()) {
     if (app.count("--warm-up-steps") == 0) o.warm_up_steps = 3;
     if (app.count("--steps") == 0) o.steps = 5;

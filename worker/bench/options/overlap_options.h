@@ -41,6 +41,9 @@ struct OverlapOptions {
                      .vocab_size = 512};
   int batch = 8;  // sequences of a micro-batch
   int micro_batches = 1;
+  // Numbers of micro-batches that each schedule may divide the sequences of a step into, and of
+  // which it keeps its best; empty: `micro_batches`, of which the bounds are.
+  std::vector<int> divisions;
   std::string dtype = "f32";
   std::string wire = "f32";
 
@@ -61,7 +64,12 @@ struct OverlapOptions {
   std::optional<CostProfile> costs;  // steps are predicted from them
 
   // The unsliced spec, which megatron_sync runs.
-  EngineSpec Unsliced() const;
+  EngineSpec Unsliced() const { return Divided(micro_batches); }
+  // The same step, unsliced, divided into this number of micro-batches, one of `divisions`.
+  EngineSpec Divided(int micro_batches) const;
+  std::vector<int> Divisions() const {
+    return divisions.empty() ? std::vector<int>{micro_batches} : divisions;
+  }
   bool emulated() const { return machine.device != "cpu"; }
   std::vector<EmulatedLinkOptions> Links() const;
 };

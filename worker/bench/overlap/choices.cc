@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "proto/spec/schedules.h"
 #include "worker/bench/overlap/plans.h"
@@ -14,7 +15,9 @@ std::vector<std::string> SchedulesOf(const OverlapOptions& options) {
   std::vector<std::string> names;
   for (const ScheduleRules& rules : kSchedules) {
     // One micro-batch has no other to be woven with.
-    if (!rules.weaves || options.micro_batches > 1) names.emplace_back(rules.name);
+    if (!rules.weaves || absl::c_any_of(options.Divisions(), [](int m) { return m > 1; })) {
+      names.emplace_back(rules.name);
+    }
   }
   return names;
 }
@@ -24,18 +27,23 @@ std::vector<Choice> ChoicesOf(const OverlapOptions& options, const std::string& 
   const bool weaves = rules != nullptr && rules->weaves;
   const std::vector<std::string> plans = weaves ? PlansOf(options) : std::vector<std::string>{""};
   std::vector<Choice> choices;
-  for (int sequence_parallel : options.sequence_parallel) {
-    for (int splits : options.splits) {
-      for (int slices : options.slices) {
-        for (int defer : options.defer_wgrads) {
-          if (slices > options.batch) continue;
-          EngineSpec spec = options.Unsliced();
-          spec.schedule.name = schedule;
-          spec.schedule.slices = EvenSlices(options.batch, slices);
-          spec.schedule.splits = splits;
-          spec.schedule.sequence_parallel = sequence_parallel != 0;
-          spec.schedule.defer_wgrads = defer;
-          for (const std::string& plan : plans) choices.push_back({spec, plan});
+  const auto add_deferrals = [&](EngineSpec spec) {
+    for (int defer : options.defer_wgrads) {
+      spec.schedule.defer_wgrads = defer;
+      for (const std::string& plan : plans) choices.push_back({spec, plan});
+    }
+  };
+  for (int micro_batches : options.Divisions()) {
+    EngineSpec spec = options.Divided(micro_batches);
+    spec.schedule.name = schedule;
+    for (int sequence_parallel : options.sequence_parallel) {
+      spec.schedule.sequence_parallel = sequence_parallel != 0;
+      for (int splits : options.splits) {
+        spec.schedule.splits = splits;
+        for (int slices : options.slices) {
+          if (slices > spec.micro_batch_size) continue;
+          spec.schedule.slices = EvenSlices(spec.micro_batch_size, slices);
+          add_deferrals(spec);
         }
       }
     }
@@ -46,7 +54,8 @@ std::vector<Choice> ChoicesOf(const OverlapOptions& options, const std::string& 
 std::string Describe(const Choice& choice) {
   const ScheduleSpec& schedule = choice.spec.schedule;
   return absl::StrCat(
-      schedule.name, ", slices ", schedule.slices.size(), ", splits ", schedule.splits,
+      schedule.name, ", ", choice.spec.micro_batches, " x ", choice.spec.micro_batch_size,
+      " sequences, slices ", schedule.slices.size(), ", splits ", schedule.splits,
       schedule.sequence_parallel ? ", sequence parallel" : "",
       schedule.defer_wgrads > 0 ? absl::StrCat(", wgrads deferred by ", schedule.defer_wgrads) : "",
       choice.plan.empty() ? "" : absl::StrCat(", ", choice.plan, " plan"));

@@ -33,6 +33,9 @@
 namespace stretto::bench {
 namespace {
 
+// How often programs are timed at most, as a multiple of --repeats, if other work disturbs them.
+constexpr int kMostRounds = 4;
+
 // How long t_occupy's blocks stay, relative to the schedule's own time.
 constexpr double kOccupied = 1.5;
 
@@ -154,7 +157,10 @@ class Comparer {
     }
     texts_.push_back(text);
     names_.push_back(NameOf(choice, variant, occupation));
-    measured_.push_back({.spec = choice.spec, .variant = variant, .occupation = occupation});
+    measured_.push_back({.spec = choice.spec,
+                         .variant = variant,
+                         .occupation = occupation,
+                         .activations = plan.arenas[ArenaClass::kActivation]});
     return &measured_.back();
   }
 
@@ -171,11 +177,7 @@ class Comparer {
       programs.push_back({comp, comm, serial, overlap, oracle, comp_sliced});
       ASSIGN_OR_RETURN(programs.back().occupied, AddOccupied(finalist));
     }
-    for (int round = 1; round <= options_.repeats; ++round) {
-      for (Measured& measured : measured_) RETURN_IF_ERROR(rig_.Time(&measured));
-      say_(absl::StrCat("round ", round, " of ", options_.repeats, ": ", measured_.size(),
-                        " programs"));
-    }
+    RETURN_IF_ERROR(TimeRounds());
     result_.disturbed = DisturbancesOf(Rounds());
     CountWire(comm->program);
     const double t_comm = MedianOfRuns(*comm, [](const StepSample& s) { return s.step.seconds; });
@@ -191,12 +193,47 @@ class Comparer {
     return absl::OkStatus();
   }
 
+  // Times all programs in rounds, and those that other work disturbed in further rounds, until each
+  // has as many quiet runs as there are rounds. All ranks have the same samples, those of the
+  // slowest, so they agree on what is timed again.
+  absl::Status TimeRounds() {
+    const auto quiet = [&](const Measured& measured) { return QuietOf(StepSecondsOf(measured)); };
+    const auto lacks = [&](const Measured& measured) {
+      return measured.runs.empty() ||
+             std::ssize(quiet(measured)) < options_.repeats * options_.steps;
+    };
+    for (int round = 1; round <= kMostRounds * options_.repeats; ++round) {
+      int timed = 0;
+      for (Measured& measured : measured_) {
+        if (round > options_.repeats && !lacks(measured)) continue;
+        RETURN_IF_ERROR(rig_.Time(&measured));
+        ++timed;
+      }
+      if (timed > 0) {
+        say_(absl::StrCat("round ", round, " of ", std::max(round, options_.repeats), ": ", timed,
+                          " programs"));
+      }
+    }
+    for (Measured& measured : measured_) {
+      if (lacks(measured)) continue;  // all of its runs show how disturbed it was
+      decltype(measured.runs) kept;
+      for (size_t i : quiet(measured)) kept.push_back(std::move(measured.runs[i]));
+      result_.runs_left_out += std::ssize(measured.runs) - std::ssize(kept);
+      measured.runs = std::move(kept);
+    }
+    return absl::OkStatus();
+  }
+
+  static std::vector<double> StepSecondsOf(const Measured& measured) {
+    std::vector<double> seconds;
+    for (const auto& run : measured.runs) seconds.push_back(run.slowest.step.seconds);
+    return seconds;
+  }
+
   std::vector<ProgramRounds> Rounds() const {
     std::vector<ProgramRounds> rounds;
     for (size_t i = 0; i < measured_.size(); ++i) {
-      rounds.push_back({names_[i], {}});
-      for (const auto& run : measured_[i].runs)
-        rounds.back().seconds.push_back(run.slowest.step.seconds);
+      rounds.push_back({names_[i], StepSecondsOf(measured_[i])});
     }
     return rounds;
   }
@@ -248,13 +285,14 @@ class Comparer {
     result.figures = {.forward = MediansOf(programs, &StepSample::forward),
                       .backward = MediansOf(programs, &StepSample::backward),
                       .step = MediansOf(programs, &StepSample::step),
-                      .micro_batches = options_.micro_batches,
+                      .paired = MediansOf(programs, &StepSample::paired),
+                      .micro_batches = candidate.choice.spec.micro_batches,
                       .mixes_phases = MixesPhases(programs.overlap->program)};
+    result.activations = programs.overlap->activations;
+    result.serial_activations = programs.serial->activations;
     result.t_optimizer =
         MedianOfRuns(*programs.overlap, [](const StepSample& s) { return s.optimizer; });
-    for (const auto& run : programs.overlap->runs) {
-      result.samples.push_back(run.slowest.step.seconds);
-    }
+    result.samples = StepSecondsOf(*programs.overlap);
     CheckBound(absl::StrCat("t_overlap of ", Describe(candidate.choice)),
                result.figures.step.t_overlap, "t_ideal", result.figures.ideal());
     CostModel cost;

@@ -26,6 +26,7 @@ struct Candidate {
 struct ScheduleResult {
   Candidate candidate;
   Figures figures;
+  int64_t activations = 0, serial_activations = 0;  // bytes of it, and of megatron_sync unsliced
   double t_optimizer = 0;
   std::optional<double> t_occupy;  // over an emulated link
   Slowdown slowdown;
@@ -35,7 +36,8 @@ struct ScheduleResult {
 };
 
 struct Comparison {
-  std::vector<Disturbance> disturbed;  // of the rounds
+  std::vector<Disturbance> disturbed;  // of the runs that are kept
+  int64_t runs_left_out = 0;           // that other work disturbed and that were repeated
   std::vector<Candidate> candidates;   // every candidate of the search
   std::vector<ScheduleResult> schedules;
   Link link;

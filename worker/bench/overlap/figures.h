@@ -7,7 +7,8 @@
 
 namespace stretto::bench {
 
-// Seconds of forward, of backward, or of both together ("step"), without the optimizer.
+// Seconds of forward, of backward, of both together ("step"), or of the passes that have partners
+// ("paired", StepTimes), without the optimizer.
 struct PhaseMedians {
   double t_comp = 0;           // megatron_sync, unsliced, without its collectives
   double t_comm = 0;           // its collectives alone
@@ -24,7 +25,7 @@ struct PhaseMedians {
 };
 
 struct Figures {
-  PhaseMedians forward, backward, step;
+  PhaseMedians forward = {}, backward = {}, step = {}, paired = {};
   int micro_batches = 1;
   bool mixes_phases = false;
 

@@ -55,6 +55,7 @@ class Passes {
     for (const Op& op : program.ops) last_ = std::max(last_, op.tag.micro_batch);
   }
   size_t size() const { return 2 * (static_cast<size_t>(last_) + 1); }
+  bool HasPartners(size_t pass) const { return pass > 0 && pass + 1 < size(); }
   // `op` is not of the optimizer. An operation of no micro-batch is of the last one in backward,
   // which adds up what is merged, and of the first one in forward.
   size_t Of(const Op& op) const {
@@ -85,18 +86,19 @@ Intervals Computations(const Program& program, absl::Span<const Interval> interv
 
 StepTimes TimesOf(const Program& program, absl::Span<const Interval> intervals, int64_t begin) {
   const Intervals compute = Computations(program, intervals);
-  const auto communication = [&](auto in_phase) {
+  const Passes passes(program);
+  const auto communication = [&](auto wanted) {
     const Intervals picked = Pick(program, intervals, [&](const Op& op) {
-      return IsCollective(op.kind) && in_phase(PartOf(op));
+      return IsCollective(op.kind) && PartOf(op) != Part::kOptimizer && wanted(op);
     });
     return PhaseTimes{.communication = Common(picked, picked), .hidden = Common(compute, picked)};
   };
   StepTimes times;
-  times.forward = communication([](Part part) { return part == Part::kForward; });
-  times.backward = communication([](Part part) { return part == Part::kBackward; });
-  times.step = communication([](Part part) { return part != Part::kOptimizer; });
+  times.forward = communication([](const Op& op) { return PartOf(op) == Part::kForward; });
+  times.backward = communication([](const Op& op) { return PartOf(op) == Part::kBackward; });
+  times.step = communication([](const Op&) { return true; });
+  times.paired = communication([&](const Op& op) { return passes.HasPartners(passes.Of(op)); });
 
-  const Passes passes(program);
   std::vector<int64_t> ends(passes.size(), std::numeric_limits<int64_t>::min());
   int64_t first = std::numeric_limits<int64_t>::max(), last = begin;
   for (OpId id : program.ops.ids()) {
@@ -110,8 +112,9 @@ StepTimes TimesOf(const Program& program, absl::Span<const Interval> intervals, 
   int64_t now = first;
   for (size_t pass = 0; pass < ends.size(); ++pass) {
     const int64_t end = std::max(now, ends[pass]);
-    (pass % 2 == 0 ? times.forward : times.backward).seconds +=
-        static_cast<double>(end - now) * 1e-9;
+    const double seconds = static_cast<double>(end - now) * 1e-9;
+    (pass % 2 == 0 ? times.forward : times.backward).seconds += seconds;
+    if (passes.HasPartners(pass)) times.paired.seconds += seconds;
     now = end;
   }
   times.step.seconds = static_cast<double>(now - first) * 1e-9;

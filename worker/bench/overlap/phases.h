@@ -25,9 +25,11 @@ struct PhaseTimes {
 // recomputation and the loss, because nothing waits for the loss. The first pass begins with its
 // first operation; each other one begins where the one before it ended. A pass ends with its last
 // operation on any lane. `forward` and `backward` are sums over micro-batches, `step` is both
-// together. The optimizer has the remaining time since `begin`, including clearing gradients.
+// together, and `paired` is the step without its first and its last pass, which no pass of another
+// micro-batch can run beside. The optimizer has the remaining time since `begin`, including
+// clearing gradients.
 struct StepTimes {
-  PhaseTimes forward, backward, step;
+  PhaseTimes forward, backward, step, paired;
   double optimizer = 0;
 };
 

@@ -38,6 +38,8 @@ Json WorkOf(const OverlapOptions& options) {
 Json ChoiceOf(const Choice& choice) {
   const EngineSpec& spec = choice.spec;
   Json json = {{"schedule", spec.schedule.name},
+               {"micro_batches", spec.micro_batches},
+               {"batch", spec.micro_batch_size},
                {"slices", spec.schedule.slices.size()},
                {"splits", spec.schedule.splits},
                {"sequence_parallel", spec.schedule.sequence_parallel},
@@ -66,6 +68,8 @@ Json ScheduleOf(const OverlapOptions& options, const ScheduleResult& result,
                 Disturbances disturbed) {
   const Figures& f = result.figures;
   const auto ratio = [&](double value) { return RatioJson(value, disturbed); };
+  // The synchronous step is divided as --micro-batches says, and only then has the same passes.
+  const bool paired = f.micro_batches > 1 && f.micro_batches == options.micro_batches;
   Json json = ChoiceOf(result.candidate.choice);
   json.update({{"gbps", options.gbps},
                {"dtype", options.dtype},
@@ -92,6 +96,10 @@ Json ScheduleOf(const OverlapOptions& options, const ScheduleResult& result,
                {"hidden_backward", ratio(f.backward.hidden())},
                {"hidden_ceiling_forward", result.ceiling.forward.hidden()},
                {"hidden_ceiling_backward", result.ceiling.backward.hidden()},
+               {"hidden_paired", paired ? ratio(f.paired.hidden()) : Json()},
+               {"hidden_ceiling_paired", paired ? Json(result.ceiling.paired.hidden()) : Json()},
+               {"activations", result.activations},
+               {"activations_serial", result.serial_activations},
                {"mixes_phases", f.mixes_phases},
                {"comm_cpu_seconds", f.step.comm_cpu},
                {"slowdown", ratio(result.slowdown.compute)},
@@ -122,6 +130,7 @@ std::string ToJson(const OverlapOptions& options, const Comparison& comparison) 
                {"schedules", Json::array()},
                {"searched", Json::array()},
                {"refused", comparison.refused},
+               {"runs_left_out", comparison.runs_left_out},
                {"errors", comparison.errors}};
   AddTo(&json, comparison.disturbed);
   if (comparison.wire_seconds) json["wire_seconds"] = *comparison.wire_seconds;

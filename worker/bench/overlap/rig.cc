@@ -140,7 +140,7 @@ absl::StatusOr<Run> Rig::RunOnce(const Measured& measured, trainer::RankEngine& 
     return PhaseSample{.seconds = phase.seconds, .exposed_share = phase.exposed_share()};
   };
   Run run{.slowest = {sample(times.forward), sample(times.backward), sample(times.step),
-                      times.optimizer},
+                      sample(times.paired), times.optimizer},
           .intervals = {intervals.begin(), intervals.end()}};
   run.slowest.forward.cpu = marks->forward();
   run.slowest.backward.cpu = marks->backward();
@@ -152,7 +152,7 @@ absl::StatusOr<Run> Rig::RunOnce(const Measured& measured, trainer::RankEngine& 
 absl::Status Rig::SlowestRank(StepSample* sample) {
   if (communicator_ == nullptr) return absl::OkStatus();
   std::vector<double*> fields = {&sample->optimizer};
-  for (PhaseSample* phase : {&sample->forward, &sample->backward, &sample->step}) {
+  for (PhaseSample* phase : {&sample->forward, &sample->backward, &sample->step, &sample->paired}) {
     fields.insert(fields.end(), {&phase->seconds, &phase->exposed_share, &phase->cpu});
   }
   std::vector<float> values;

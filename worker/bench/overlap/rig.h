@@ -26,7 +26,7 @@ struct PhaseSample {
   double cpu = 0;            // CPU seconds of the whole process
 };
 struct StepSample {
-  PhaseSample forward, backward, step;
+  PhaseSample forward, backward, step, paired;  // StepTimes
   double optimizer = 0;
 };
 
@@ -40,7 +40,8 @@ struct Measured {
   EngineSpec spec;
   Variant variant = Variant::kSchedule;
   Occupation occupation = {};
-  Program program = {};  // this rank's
+  int64_t activations = 0;  // bytes of the arena of activations
+  Program program = {};     // this rank's
   std::vector<Run> runs = {};
 };
 

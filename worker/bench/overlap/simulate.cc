@@ -115,7 +115,8 @@ absl::StatusOr<Figures> SimulateFigures(const Simulands& programs, const CostMod
   ASSIGN_OR_RETURN(const StepTimes communication, SimulatedTimes(programs.communication, cost));
   return Figures{.forward = PhaseOf(overlap.forward, serial.forward, communication.forward),
                  .backward = PhaseOf(overlap.backward, serial.backward, communication.backward),
-                 .step = PhaseOf(overlap.step, serial.step, communication.step)};
+                 .step = PhaseOf(overlap.step, serial.step, communication.step),
+                 .paired = PhaseOf(overlap.paired, serial.paired, communication.paired)};
 }
 
 }  // namespace stretto::bench

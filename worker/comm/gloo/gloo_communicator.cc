@@ -25,7 +25,9 @@
 namespace stretto {
 namespace {
 
-// Up to here a second network step costs more than sending everything to everyone.
+// Up to here a second network step costs more than sending everything to everyone. Two ranks send
+// the same bytes either way, so they never take a second step, before which the wire would be idle
+// until both threads have had their turn on a core that computes.
 constexpr int64_t kOneStepBytes = 16 << 10;
 
 // Two pieces of a reduction, from every rank. Larger pieces do not travel faster.
@@ -112,7 +114,7 @@ class Gloo final : public GlooCommunicator {
 
   void AllReduce(const TensorView& tensor, ReduceOp op) {
     const int64_t count = tensor.count();
-    if (tensor.bytes() <= kOneStepBytes) {
+    if (size_ == 2 || tensor.bytes() <= kOneStepBytes) {
       ReduceParts(tensor, op, tensor.data, [&](int) { return Part{0, count}; });
       return;
     }

@@ -11,10 +11,11 @@ using ::testing::ElementsAre;
 
 TEST(SettleTest, SteadyValuesTakeTheFewestRounds) {
   int calls = 0;
-  const absl::StatusOr<Settled> settled = Settle("x", [&]() -> absl::StatusOr<std::vector<double>> {
-    ++calls;
-    return std::vector<double>{1 + 0.01 * calls, 2};
-  });
+  const absl::StatusOr<Repeats> settled =
+      Settle("x", Values::kRatios, [&]() -> absl::StatusOr<std::vector<double>> {
+        ++calls;
+        return std::vector<double>{1 + 0.01 * calls, 2};
+      });
 
   ASSERT_TRUE(settled.ok()) << settled.status();
   EXPECT_EQ(calls, kSettledRounds);
@@ -24,9 +25,10 @@ TEST(SettleTest, SteadyValuesTakeTheFewestRounds) {
 
 TEST(SettleTest, ADisturbedRoundIsLeftOut) {
   int calls = 0;
-  const absl::StatusOr<Settled> settled = Settle("x", [&]() -> absl::StatusOr<std::vector<double>> {
-    return std::vector<double>{++calls == 3 ? 9.0 : 1.0};
-  });
+  const absl::StatusOr<Repeats> settled =
+      Settle("x", Values::kRatios, [&]() -> absl::StatusOr<std::vector<double>> {
+        return std::vector<double>{++calls == 3 ? 9.0 : 1.0};
+      });
 
   ASSERT_TRUE(settled.ok()) << settled.status();
   EXPECT_EQ(calls, kSettledRounds + 1);
@@ -37,9 +39,10 @@ TEST(SettleTest, ADisturbedRoundIsLeftOut) {
 // Every third round is disturbed. Four of six agree, which are too few, and then five of seven.
 TEST(SettleTest, AThirdOfTheRoundsMayBeDisturbed) {
   int calls = 0;
-  const absl::StatusOr<Settled> settled = Settle("x", [&]() -> absl::StatusOr<std::vector<double>> {
-    return std::vector<double>{++calls % 3 == 0 ? 1.0 + calls : 1.0};
-  });
+  const absl::StatusOr<Repeats> settled =
+      Settle("x", Values::kRatios, [&]() -> absl::StatusOr<std::vector<double>> {
+        return std::vector<double>{++calls % 3 == 0 ? 1.0 + calls : 1.0};
+      });
 
   ASSERT_TRUE(settled.ok()) << settled.status();
   EXPECT_EQ(calls, 7);
@@ -49,7 +52,7 @@ TEST(SettleTest, AThirdOfTheRoundsMayBeDisturbed) {
 TEST(SettleTest, ValuesThatNeverAgreeAreRefused) {
   int calls = 0;
   const absl::Status status =
-      Settle("gelu f32[4] > f32[4]", [&]() -> absl::StatusOr<std::vector<double>> {
+      Settle("gelu f32[4] > f32[4]", Values::kRatios, [&]() -> absl::StatusOr<std::vector<double>> {
         return std::vector<double>{1, ++calls % 2 == 0 ? 1.0 : 1.25};
       }).status();
 
@@ -60,9 +63,35 @@ TEST(SettleTest, ValuesThatNeverAgreeAreRefused) {
             "expected at most 10 % within 100 rounds; calibrate on an idle machine");
 }
 
+// Two thirds of the calls are disturbed. What is undisturbed is the shortest third of the times.
+TEST(SettleTest, TimesMayBeDisturbedMoreOften) {
+  int calls = 0;
+  const auto measure = [&]() -> absl::StatusOr<std::vector<double>> {
+    return std::vector<double>{++calls % 3 == 0 ? 1.0 : 1.2 + 0.2 * (calls % 3)};
+  };
+  const absl::StatusOr<Repeats> settled = Settle("x", Values::kTimes, measure);
+
+  ASSERT_TRUE(settled.ok()) << settled.status();
+  EXPECT_EQ(calls, 15);
+  EXPECT_THAT(settled->medians, ElementsAre(1));
+  EXPECT_TRUE(IsUnsettled(Settle("x", Values::kRatios, measure).status()));
+}
+
+TEST(SettleTest, TimesOfWhichTheShortestDifferAreRefused) {
+  int calls = 0;
+  EXPECT_EQ(Settle("gelu f32[4] > f32[4]", Values::kTimes,
+                   [&]() -> absl::StatusOr<std::vector<double>> {
+                     return std::vector<double>{1 + 0.1 * ++calls};
+                   })
+                .status()
+                .message(),
+            "gelu f32[4] > f32[4]: found repeats of which the shortest third spread by 300.0 %, "
+            "expected at most 10 % within 100 rounds; calibrate on an idle machine");
+}
+
 TEST(SettleTest, ErrorsOfTheMeasurementArePassedOn) {
   EXPECT_EQ(
-      Settle("x",
+      Settle("x", Values::kTimes,
              []() -> absl::StatusOr<std::vector<double>> { return absl::InternalError("lost"); })
           .status(),
       absl::InternalError("lost"));

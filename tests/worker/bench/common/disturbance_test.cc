@@ -14,6 +14,11 @@ TEST(DisturbanceTest, TheSpreadIsOfTheLongestRoundOverTheShortest) {
   EXPECT_EQ(SpreadOf({3}), 0);
 }
 
+TEST(DisturbanceTest, QuietRoundsAreThoseCloseToTheShortest) {
+  EXPECT_THAT(QuietOf({1.3, 1, 1.09, 5, 1.1}), ::testing::ElementsAre(1, 2, 4));
+  EXPECT_THAT(QuietOf({7}), ::testing::ElementsAre(0));
+}
+
 TEST(DisturbanceTest, RoundsWithinATenthAreNotDisturbed) {
   EXPECT_THAT(DisturbancesOf({{"steady", {1, 1.09, 1.05}}, {"once", {7}}}), ::testing::IsEmpty());
 }

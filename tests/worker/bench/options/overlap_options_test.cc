@@ -36,6 +36,11 @@ TEST(OverlapOptionsTest, UnslicedIsOneSliceOfTheWholeBatch) {
   EXPECT_EQ(spec.model.ffn_hidden, 384);
   EXPECT_EQ(spec.micro_batches, 1);
   EXPECT_EQ(ParseOverlapOptions({"--tp1", "--micro-batches", "5"})->Unsliced().micro_batches, 5);
+  const OverlapOptions divided =
+      *ParseOverlapOptions({"--tp1", "--batch", "2", "--micro-batches", "6", "--divide", "1,4"});
+  EXPECT_EQ(divided.Divisions(), (std::vector<int>{1, 4}));
+  EXPECT_EQ(divided.Divided(4).micro_batch_size, 3);
+  EXPECT_EQ(ParseOverlapOptions({"--tp1"})->Divisions(), std::vector<int>{1});
   EXPECT_EQ(trainer::Validate(spec), absl::OkStatus());
 }
 
@@ -106,6 +111,8 @@ TEST(OverlapOptionsTest, WrongFlagsAreRefusedInOneLine) {
            {{"--tp1", "--family", "bert"}, {"--family", "'bert'"}},
            {{"--tp1", "--kv-heads", "5"}, {"--kv-heads", "5"}},
            {{"--rendezvous", "/tmp", "--ranks", "5"}, {"--ranks", "5"}},
+           {{"--tp1", "--batch", "2", "--micro-batches", "6", "--divide", "4,8"},
+            {"--divide", "8", "divisor of 12"}},
            {{"--tp1", "--tempo"}, {"--tempo"}}}) {
     const absl::Status status = ParseOverlapOptions(arguments).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);

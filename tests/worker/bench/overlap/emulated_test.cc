@@ -104,8 +104,9 @@ TEST(EmulatedOverlapTest, OneWrongBitFailsTheRunAndNothingIsTimed) {
     const Said said = Bench({"--schedules", "domino_row", "--slices", "2"}, WrongBitMachine(wrong));
     EXPECT_EQ(said.code, 1);
     EXPECT_THAT(said.err, HasSubstr("parity FAILED"));
-    EXPECT_THAT(said.err, HasSubstr("domino_row, slices 2, splits 1: parity failed: 2 steps "
-                                    "different on a rank from the serial oracle"));
+    EXPECT_THAT(said.err,
+                HasSubstr("domino_row, 1 x 4 sequences, slices 2, splits 1: parity failed: 2 steps "
+                          "different on a rank from the serial oracle"));
     EXPECT_THAT(said.err, Not(HasSubstr("round")));
     const Json json = Json::parse(said.out, nullptr, false);
     ASSERT_TRUE(json.is_object()) << said.err;

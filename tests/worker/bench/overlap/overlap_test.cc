@@ -140,6 +140,32 @@ TEST_F(OverlapTest, AStepMayHaveSeveralMicroBatches) {
   }
 }
 
+// Every schedule has the same sequences in a step, divided as it likes best.
+TEST_F(OverlapTest, TheSequencesOfAStepAreDividedInSeveralWays) {
+  ASSERT_EQ(RunTwoRanks("--schedules domino_row,helix --slices 1,2 --splits 1 --micro-batches 3 "
+                        "--divide 1,3,6 --every-choice"),
+            0)
+      << ReadFile(PathOf("rank0")).value_or("");
+
+  std::set<std::string> measured;
+  const Json result = Result();
+  for (const Json& row : result["schedules"]) {
+    measured.insert(absl::StrCat(row["schedule"].get<std::string>(), " ",
+                                 row["micro_batches"].get<int>(), " x ", row["batch"].get<int>(),
+                                 " / ", row["slices"].get<int>()));
+    // The synchronous step has three micro-batches, so only a step of three has the same pairs.
+    EXPECT_EQ(row["hidden_paired"].is_null(), row["micro_batches"] != 3) << row;
+    EXPECT_EQ(row["t_comp"], result["schedules"][0]["t_comp"]);
+    EXPECT_GT(row["activations"], 0);
+    EXPECT_EQ(row["activations_serial"], result["schedules"][0]["activations_serial"]);
+  }
+  EXPECT_EQ(measured,
+            (std::set<std::string>{
+                "domino_row 1 x 12 / 1", "domino_row 1 x 12 / 2", "domino_row 3 x 4 / 1",
+                "domino_row 3 x 4 / 2", "domino_row 6 x 2 / 1", "domino_row 6 x 2 / 2",
+                "helix 3 x 4 / 1", "helix 3 x 4 / 2", "helix 6 x 2 / 1", "helix 6 x 2 / 2"}));
+}
+
 TEST_F(OverlapTest, StepsArePredictedFromCostsThatWereGiven) {
   const OverlapOptions options =
       *ParseOverlapOptions({"--rendezvous", "/tmp", "--layers", "2", "--hidden", "32", "--heads",
@@ -199,7 +225,8 @@ TEST_F(OverlapTest, PlansThatNeedCostsAreLeftOutWithoutThem) {
             0)
       << ReadFile(PathOf("rank0")).value_or("");
   EXPECT_THAT(ReadFile(PathOf("rank0")).value_or(""),
-              HasSubstr("helix, slices 1, splits 1, found plan: left out: --plans: found 'found' "
+              HasSubstr("helix, 3 x 4 sequences, slices 1, splits 1, found plan: left out: "
+                        "--plans: found 'found' "
                         "without --costs, expected default"));
   const Json result = Result();
   ASSERT_EQ(result["schedules"].size(), 1u);

@@ -74,6 +74,24 @@ TEST(PhasesTest, PhasesAreSumsOverMicroBatches) {
   EXPECT_DOUBLE_EQ(times.backward.communication, 2);
 }
 
+// f0 and b1 are the ends: b0 and f1 are between them.
+TEST(PhasesTest, PassesWithPartnersAreAllButTheFirstAndTheLast) {
+  const Program program = ProgramOf(kTwoMicroBatches);
+  const StepTimes times = TimesOf(
+      program, {{At(0, 1), At(1, 2), At(2, 4), At(4, 6), At(5, 7), At(6, 9), At(9, 10)}}, 0);
+
+  EXPECT_DOUBLE_EQ(times.paired.seconds, 7 - 1);
+  EXPECT_DOUBLE_EQ(times.paired.communication, 4);
+  EXPECT_DOUBLE_EQ(times.paired.hidden, 2);  // r1 under f1, then under b1
+
+  Program one = program;
+  for (Op& op : one.ops) op.tag.micro_batch = 0;
+  EXPECT_DOUBLE_EQ(
+      TimesOf(one, {{At(0, 1), At(1, 2), At(2, 4), At(4, 6), At(5, 7), At(6, 9), At(9, 10)}}, 0)
+          .paired.seconds,
+      0);
+}
+
 // A sum over micro-batches has no number of one.
 TEST(PhasesTest, BackwardOfNoMicroBatchIsOfTheLast) {
   Program program = ProgramOf(kTwoMicroBatches);

@@ -39,7 +39,8 @@ TEST(PlansTest, OnlySchedulesThatWeaveHaveThem) {
   EXPECT_THAT(plans("helix"), ElementsAre("default", "found"));
   options.plans = {"blocks"};
   EXPECT_THAT(plans("helix"), ElementsAre("blocks"));
-  EXPECT_EQ(Describe(ChoicesOf(options, "helix")[0]), "helix, slices 1, splits 1, blocks plan");
+  EXPECT_EQ(Describe(ChoicesOf(options, "helix")[0]),
+            "helix, 3 x 2 sequences, slices 1, splits 1, blocks plan");
 }
 
 TEST(PlansTest, PlansAreFoundForTheCosts) {

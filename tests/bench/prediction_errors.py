@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Prints how far predicted steps are from measured ones, over JSON files of overlap_link.sh.
+
+A row is a schedule of a file; its error is t_simulated / t_overlap - 1. Files of disturbed runs,
+and rows without a prediction, are named and left out. Below the rows are the median, the 95th
+percentile and the maximum of the absolute errors, and the mean of the signed ones. Exit 1 when
+nothing is left.
+"""
+
+import argparse
+import json
+import math
+import pathlib
+import statistics
+import sys
+
+
+def rows_of(path, report):
+    """(label, error) of each schedule, and a sentence for each that is left out."""
+    work = report["work"]
+    name = f"{work['family'] or work['model']} {report['gbps']:g} Gbit/s"
+    if report["disturbed"]:
+        return [], [f"{path}: left out: the run was disturbed"]
+    rows, left_out = [], []
+    for s in report["schedules"]:
+        label = (f"{name} {s['micro_batches']} x {s['batch']} {s['schedule']} slices {s['slices']}"
+                 f"{' ' + s['plan'] if s['plan'] else ''}")
+        if s["t_simulated"] is None:
+            left_out.append(f"{path}: left out: {label} has no prediction")
+        else:
+            rows.append((label, s["t_simulated"] / s["t_overlap"] - 1))
+    return rows, left_out
+
+
+def percentile(values, share):
+    """The smallest value that at least this share of the values does not exceed."""
+    values = sorted(values)
+    return values[math.ceil(len(values) * share) - 1]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", type=pathlib.Path, nargs="+")
+    rows, left_out = [], []
+    for path in parser.parse_args().files:
+        found, why = rows_of(path, json.loads(path.read_text()))
+        rows += found
+        left_out += why
+    for label, error in rows:
+        print(f"{error:+7.1%}  {label}")
+    for why in left_out:
+        print(why)
+    if not rows:
+        print("no row is left", file=sys.stderr)
+        return 1
+    sizes = [abs(error) for _, error in rows]
+    print(f"{len(rows)} rows: median {statistics.median(sizes):.1%}, p95 "
+          f"{percentile(sizes, 0.95):.1%}, max {max(sizes):.1%}, signed mean "
+          f"{statistics.mean(error for _, error in rows):+.1%}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

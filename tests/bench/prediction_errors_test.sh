@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# prediction_errors.py on made-up reports: the errors, what is left out, and nothing left at all.
+set -uo pipefail
+
+here=$(dirname "${BASH_SOURCE[0]}")
+. "$here/expect.sh"
+
+report() { # FILE DISTURBED SIMULATED...: a report with one schedule per time; each took a second
+  python3 - "$@" <<'PYTHON'
+import json, sys
+file, disturbed, *simulated = sys.argv[1:]
+schedules = [{"schedule": "helix", "micro_batches": 4, "batch": 2, "slices": 1, "plan": "found",
+              "t_overlap": 1, "t_simulated": None if t == "none" else float(t)} for t in simulated]
+json.dump({"work": {"family": "gpt", "model": ""}, "gbps": 0.5, "schedules": schedules,
+           "disturbed": [{"program": "helix", "spread": 0.2}] if disturbed == "yes" else []},
+          open(file, "w"))
+PYTHON
+}
+said() { grep -qF -- "$1" "$scratch/said"; }
+
+report "$scratch/a" no 0.98 1.01 none
+report "$scratch/b" no 0.90
+report "$scratch/c" yes 3
+expect "errors of several runs" exits_with 0 "$here/prediction_errors.py" "$scratch"/[abc]
+expect "a row for each schedule" said "  -2.0%  gpt 0.5 Gbit/s 4 x 2 helix slices 1 found"
+expect "their statistics" said "3 rows: median 2.0%, p95 10.0%, max 10.0%, signed mean -3.7%"
+expect "a disturbed run is named" said "$scratch/c: left out: the run was disturbed"
+expect "a row without a prediction is named" said "found has no prediction"
+expect "nothing left is an error" exits_with 1 "$here/prediction_errors.py" "$scratch/c"
+((failures == 0))

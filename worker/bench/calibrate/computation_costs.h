@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Times of the computations of a calibration.
+
+#include <map>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "worker/bench/kernels/cases.h"
+#include "worker/bench/ranks/measured_job.h"
+#include "worker/engine/cost/profile.h"
+
+namespace stretto::bench {
+
+// Measures each computation alone, on this rank's core; all ranks at once, as they compute in a
+// step. `computations` are this rank's, by OperationKey, and those of other ranks may be others.
+// Every rank calls it. Returns seconds of one call. Errors: those of the executor; UnsettledError,
+// if the times of too much of a step's computation did not settle on a rank.
+absl::StatusOr<std::map<std::string, CostProfile::Number>> MeasureComputations(
+    const std::map<std::string, KernelCase>& computations, MeasuredJob& job);
+
+}  // namespace stretto::bench
