@@ -58,7 +58,7 @@ trainer, Prometheus rules and Grafana dashboards. The trainer needs a CPU with A
 set(CPACK_DEBIAN_STRETTO_PACKAGE_SHLIBDEPS ON)
 # The postinst makes the user that the daemons run as.
 set(CPACK_DEBIAN_STRETTO_PACKAGE_DEPENDS "systemd-standalone-sysusers | systemd-sysusers")
-set(CPACK_DEBIAN_STRETTO_PACKAGE_SUGGESTS "stretto-cuda, prometheus, sqlite3")
+set(CPACK_DEBIAN_STRETTO_PACKAGE_SUGGESTS "stretto-cuda, prometheus, sqlite3, etcd-server")
 foreach(script conffiles postinst prerm postrm)
   list(APPEND CPACK_DEBIAN_STRETTO_PACKAGE_CONTROL_EXTRA ${PROJECT_SOURCE_DIR}/deploy/package/${script})
 endforeach()

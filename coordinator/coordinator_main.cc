@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // stretto-coordinator, the daemon that manages the jobs, and what is done to its state beside it.
-// Exit codes: 0 stopped on request, or done; 1 cannot start, or nothing was done; 2 bad command
-// line; 3 repaired, and records were lost.
+// With its state in etcd it serves only while it leads (standby/).
+// Exit codes: 0 stopped on request, or done; 1 cannot start, may not lead any more, or nothing was
+// done; 2 bad command line; 3 repaired, and records were lost.
 
 #include <fcntl.h>
 #include <spdlog/spdlog.h>
@@ -27,6 +28,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "coordinator/service/server.h"
+#include "coordinator/standby/standby.h"
 #include "coordinator/store/backup.h"
 #include "coordinator/store/job_store.h"
 #include "coordinator/store/repair.h"
@@ -46,6 +48,7 @@ constexpr int kRecordsLost = 3;
 
 struct Options {
   service::ServerOptions server;
+  coordinator::EtcdFlags etcd;
   std::string metrics_listen = "127.0.0.1:9090";
   std::string state_dir;
   bool insecure_metrics_beyond_loopback = false;
@@ -58,6 +61,7 @@ struct Options {
   bool repair = false;
   std::string backup;
   double keep_days = 0;
+  double leader_lease_seconds = 4;
   std::vector<std::string> quotas;
 };
 
@@ -135,26 +139,29 @@ absl::Status BackUp(const Options& options) {
   return absl::OkStatus();
 }
 
-absl::Status Run(const Options& options, telemetry::Telemetry& telemetry) {
-  const sigset_t stop = [] {
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGINT);
-    return set;
-  }();
-  // Blocked before any thread starts, so that all threads inherit the mask and only sigwait sees
-  // the signals.
+// Blocked before any thread starts, so that all threads inherit the mask and only sigwait sees the
+// signals.
+sigset_t BlockStopSignals() {
+  sigset_t stop;
+  sigemptyset(&stop);
+  sigaddset(&stop, SIGTERM);
+  sigaddset(&stop, SIGINT);
   pthread_sigmask(SIG_BLOCK, &stop, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
+  return stop;
+}
 
+absl::Status Run(const Options& options, telemetry::Telemetry& telemetry) {
+  const sigset_t stop = BlockStopSignals();
+  const bool in_etcd = !options.etcd.endpoints.empty();
   RETURN_IF_ERROR(CheckMetricsListen(options));
+  if (in_etcd) RETURN_IF_ERROR(CheckEtcdFlags(options.etcd));
   RETURN_IF_ERROR(CreateStateDir(options.state_dir));
   ASSIGN_OR_RETURN(const FileDescriptor lock, LockStateDir(options.state_dir));
-  ASSIGN_OR_RETURN(auto store, coordinator::OpenSqliteStore(DatabaseIn(options.state_dir)));
-  if (options.restored) {
-    ASSIGN_OR_RETURN(const Epoch epoch, coordinator::SkipEpochs(*store));
-    spdlog::warn("state was restored from a copy: epochs continue after {}", epoch.value());
+  std::unique_ptr<coordinator::Leader> leader;  // outlives the store
+  std::unique_ptr<coordinator::JobStore> store;
+  if (!in_etcd) {
+    ASSIGN_OR_RETURN(store, coordinator::OpenSqliteStore(DatabaseIn(options.state_dir)));
   }
   monitoring::Readiness readiness(absl::UnavailableError("starting"));
   const auto ready = [&]() -> absl::Status {
@@ -165,13 +172,32 @@ absl::Status Run(const Options& options, telemetry::Telemetry& telemetry) {
       const auto monitoring,
       monitoring::MonitoringServer::Start(
           options.metrics_listen, {.metrics = [&] { return telemetry.Text(); }, .ready = ready}));
-  ASSIGN_OR_RETURN(auto server, service::Server::Start(options.server, std::move(store),
+  service::ServerOptions server_options = options.server;
+  if (in_etcd) {
+    ASSIGN_OR_RETURN(
+        leader, coordinator::AwaitLeadership(options.etcd, options.server, options.state_dir, stop,
+                                             readiness, [&](int port) {
+                                               std::printf("standby grpc=%d metrics=%d\n", port,
+                                                           monitoring->port());
+                                               std::fflush(stdout);
+                                             }));
+    if (leader == nullptr) return absl::OkStatus();  // asked to stop
+    store = std::move(leader->store);
+    server_options.listen = leader->listen;
+    server_options.guard = [&leader] { leader->Guard(); };
+  }
+  if (options.restored) {
+    ASSIGN_OR_RETURN(const Epoch epoch, coordinator::SkipEpochs(*store));
+    spdlog::warn("state was restored from a copy: epochs continue after {}", epoch.value());
+  }
+  ASSIGN_OR_RETURN(auto server, service::Server::Start(server_options, std::move(store),
                                                        Clock::Real(), telemetry));
   readiness.Set(absl::OkStatus());
   std::printf("listening grpc=%d metrics=%d\n", server->port(), monitoring->port());
   std::fflush(stdout);
-  spdlog::info("ready build={} grpc={} metrics={} tls={} state_dir={}", kBuildVersion,
-               server->port(), monitoring->port(), !options.server.tls.empty(), options.state_dir);
+  spdlog::info("ready build={} grpc={} metrics={} tls={} state_dir={} etcd={}", kBuildVersion,
+               server->port(), monitoring->port(), !options.server.tls.empty(), options.state_dir,
+               in_etcd ? options.etcd.endpoints : "no");
 
   int signal = 0;
   sigwait(&stop, &signal);
@@ -179,6 +205,34 @@ absl::Status Run(const Options& options, telemetry::Telemetry& telemetry) {
   readiness.Set(absl::UnavailableError("shutting down"));
   server->Shutdown();
   return absl::OkStatus();
+}
+
+void AddEtcdFlags(CLI::App& app, Options& options) {
+  coordinator::EtcdFlags& etcd = options.etcd;
+  app.add_option("--etcd-endpoints", etcd.endpoints,
+                 "keep the state in etcd instead of --state-dir, at these addresses, HOST:PORT, "
+                 "several separated by commas. Of the coordinators with one --etcd-prefix one "
+                 "leads, and the others wait to take over")
+      ->excludes("--repair")
+      ->excludes("--backup");
+  app.add_option("--etcd-prefix", etcd.prefix,
+                 "prefix of all keys of this cluster in etcd; begins and ends with /")
+      ->capture_default_str();
+  app.add_option("--etcd-ca", etcd.tls.ca,
+                 "PEM file with the CA of etcd's certificate; enables TLS to etcd");
+  app.add_option("--etcd-certificate", etcd.tls.certificate,
+                 "PEM file with the certificate with which etcd knows this coordinator");
+  app.add_option("--etcd-key", etcd.tls.key, "PEM file with the private key of that certificate");
+  app.add_flag("--insecure-etcd-beyond-loopback", etcd.insecure_beyond_loopback,
+               "allow --etcd-endpoints that other machines can reach without TLS; whoever reaches "
+               "them can change the state of every job");
+  app.add_option("--advertise", etcd.advertise,
+                 "address at which workers and users reach this coordinator, HOST:PORT, for the "
+                 "messages of the others (default: that of --listen)");
+  app.add_option("--leader-lease", options.leader_lease_seconds,
+                 "seconds after which others take over from a leader that etcd does not hear")
+      ->check(CLI::Range(2.0, 60.0))
+      ->capture_default_str();
 }
 
 int Main(int argc, char** argv) {
@@ -217,9 +271,10 @@ int Main(int argc, char** argv) {
                  "seconds that ranks have to write a checkpoint when their job is stopped")
       ->check(CLI::Range(1.0, 3600.0))
       ->capture_default_str();
-  app.add_flag("--restored", options.restored,
-               "continue on a --state-dir that is an older copy: skips the epochs that workers may "
-               "know. Give it once, after restoring");
+  app.add_flag(
+      "--restored", options.restored,
+      "continue on a --state-dir, or an etcd, that is an older copy: skips the epochs that "
+      "workers may know. Give it once, after restoring");
   CLI::Option* const repair =
       app.add_flag("--repair", options.repair,
                    "instead of starting, replace a damaged job database by one with every record "
@@ -229,6 +284,7 @@ int Main(int argc, char** argv) {
                  "instead of starting, copy the job database to this new file, also while a "
                  "coordinator uses it")
       ->excludes(repair);
+  AddEtcdFlags(app, options);
   app.add_option("--keep-jobs", options.server.core.keep_jobs,
                  "number of ended jobs to keep; when there are more, those that ended first are "
                  "deleted, but their checkpoints stay on disk")
@@ -272,6 +328,7 @@ int Main(int argc, char** argv) {
   options.server.core.heartbeat_interval =
       std::min(options.server.core.lease / 5, absl::Seconds(2));
   options.server.core.stop_grace = absl::Seconds(options.stop_grace_seconds);
+  options.etcd.leader_lease = absl::Seconds(options.leader_lease_seconds);
   if (options.keep_days > 0)
     options.server.core.keep_jobs_for = absl::Hours(24 * options.keep_days);
   const absl::StatusOr<coordinator::Quotas> quotas = coordinator::ParseQuotas(options.quotas);

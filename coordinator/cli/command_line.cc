@@ -71,8 +71,8 @@ CommandLine::CommandLine(const AppEnvironment& environment)
   app_->add_option(
           "--coordinator", cluster_.cluster.coordinator,
           absl::StrCat(
-              "coordinator to talk to, as HOST:PORT (default: STRETTO_COORDINATOR, then the "
-              "context's, then ",
+              "coordinator to talk to, as HOST:PORT; of several, separated by commas, the one that "
+              "leads (default: STRETTO_COORDINATOR, then the context's, then ",
               kDefaultCoordinator, ")"))
       ->type_name("ADDRESS");
   app_->add_option("--context", cluster_.context,

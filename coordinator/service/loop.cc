@@ -33,6 +33,7 @@ void Loop::Stop() {
 }
 
 void Loop::RunTask(const std::function<void()>& task, const char* name) const {
+  if (guard_) guard_();
   const auto start = std::chrono::steady_clock::now();
   task();
   const absl::Duration took = absl::FromChrono(std::chrono::steady_clock::now() - start);

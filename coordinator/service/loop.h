@@ -24,9 +24,11 @@ class Loop {
  public:
   static constexpr absl::Duration kTaskBudget = absl::Milliseconds(100);
 
-  // `over_budget` is called on the loop, with the name of the task and how long it took.
-  explicit Loop(std::function<void(const char*, absl::Duration)> over_budget = nullptr)
-      : over_budget_(std::move(over_budget)) {}
+  // `over_budget` is called on the loop, with the name of the task and how long it took; `guard`
+  // before each task.
+  explicit Loop(std::function<void(const char*, absl::Duration)> over_budget = nullptr,
+                std::function<void()> guard = nullptr)
+      : over_budget_(std::move(over_budget)), guard_(std::move(guard)) {}
   ~Loop() { Stop(); }
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
@@ -51,6 +53,7 @@ class Loop {
   void Run(std::chrono::nanoseconds period, const std::function<void()>& tick);
 
   const std::function<void(const char*, absl::Duration)> over_budget_;
+  const std::function<void()> guard_;
   Mutex mu_;
   CondVar wake_;
   std::deque<Task> tasks_ GUARDED_BY(mu_);

@@ -25,6 +25,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "coordinator/service/authorize.h"
+#include "coordinator/service/build_server.h"
 #include "coordinator/service/cluster_service.h"
 #include "coordinator/service/cluster_state.h"
 #include "coordinator/service/errors.h"
@@ -40,7 +41,6 @@
 namespace stretto::service {
 namespace {
 
-constexpr int kMaxStreamsPerConnection = 1000;
 constexpr const char* kServices[] = {"stretto.v1alpha1.JobService",
                                      "stretto.v1alpha1.ClusterService",
                                      "stretto.v1alpha1.WorkerService"};
@@ -132,18 +132,20 @@ absl::Status CheckListenAddress(const ServerOptions& options) {
 
 struct Server::Impl {
   Impl(std::unique_ptr<coordinator::JobStore> store_in, coordinator::Core core, const Clock& clock,
-       telemetry::Telemetry& telemetry)
+       telemetry::Telemetry& telemetry, std::function<void()> guard)
       : telemetry(telemetry),
         store(coordinator::ObserveStore(
             std::move(store_in), clock,
             [&telemetry](absl::Duration duration, const absl::Status& status) {
               telemetry.StoreCommitted(duration, status);
             })),
-        loop([&telemetry](const char* task, absl::Duration took) {
-          telemetry.TaskOverBudget();
-          spdlog::warn("slow task={} took={} budget={}: every call waited for it", task,
-                       absl::FormatDuration(took), absl::FormatDuration(Loop::kTaskBudget));
-        }),
+        loop(
+            [&telemetry](const char* task, absl::Duration took) {
+              telemetry.TaskOverBudget();
+              spdlog::warn("slow task={} took={} budget={}: every call waited for it", task,
+                           absl::FormatDuration(took), absl::FormatDuration(Loop::kTaskBudget));
+            },
+            std::move(guard)),
         hub(loop, clock, telemetry),
         driver(std::move(core), *store, hub) {
     hub.SetDriver(driver);
@@ -178,36 +180,31 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
   ASSIGN_OR_RETURN(coordinator::Snapshot snapshot, store->Load());
   ASSIGN_OR_RETURN(coordinator::Core core,
                    coordinator::Core::Restore(std::move(snapshot), options.core, clock.Now()));
-  auto impl = std::make_unique<Impl>(std::move(store), std::move(core), clock, telemetry);
+  auto impl =
+      std::make_unique<Impl>(std::move(store), std::move(core), clock, telemetry, options.guard);
   impl->services.push_back(NewJobService(impl->hub));
   impl->services.push_back(NewClusterService(impl->hub));
   impl->services.push_back(NewWorkerService(impl->hub));
   impl->loop.Start(options.tick, [hub = &impl->hub] { hub->Tick(); });
 
-  // Both are process-wide in gRPC: every server built afterwards has them. Reflection shows the API
-  // to anyone who reaches the port; that is loopback, or users with a certificate.
-  grpc::EnableDefaultHealthCheckService(true);
+  // Process-wide in gRPC: every server built afterwards has it. Reflection shows the API to anyone
+  // who reaches the port; that is loopback, or users with a certificate.
   static std::once_flag reflection;
   if (!options.tls.empty() || IsLoopback(*ParseAddress(options.listen))) {
     std::call_once(reflection, grpc::reflection::InitProtoReflectionServerBuilderPlugin);
   }
-  grpc::ServerBuilder builder;
-  builder.AddListeningPort(options.listen, Credentials(options, telemetry), &impl->port);
-  // Without this, two coordinators could listen on one port and share its connections.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreamsPerConnection);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 10'000);
-  for (const auto& service : impl->services) builder.RegisterService(service.get());
-  std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> meters;
-  meters.push_back(std::make_unique<CallMeterFactory>(telemetry, clock));
-  builder.experimental().SetInterceptorCreators(std::move(meters));
-  impl->server = builder.BuildAndStart();
-  if (impl->server == nullptr || impl->port == 0) {
-    return WithReason(absl::UnavailableError(absl::StrCat("--listen: cannot listen on ",
-                                                          options.listen, ": is the port in use?")),
-                      "CANNOT_LISTEN", {{"address", options.listen}});
-  }
+  ASSIGN_OR_RETURN(
+      impl->server,
+      BuildServer(
+          options, Credentials(options, telemetry), &impl->port, [&](grpc::ServerBuilder& builder) {
+            for (const auto& service : impl->services) {
+              builder.RegisterService(service.get());
+            }
+            std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>>
+                meters;
+            meters.push_back(std::make_unique<CallMeterFactory>(telemetry, clock));
+            builder.experimental().SetInterceptorCreators(std::move(meters));
+          }));
   for (const char* name : kServices) {
     impl->server->GetHealthCheckService()->SetServingStatus(name, true);
   }

@@ -2,6 +2,7 @@
 #pragma once
 // The coordinator as a gRPC server: its services, health and reflection on one port.
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -18,10 +19,13 @@ namespace stretto::service {
 
 struct ServerOptions {
   std::string listen = "127.0.0.1:7070";  // port 0 takes a free one
-  tls::Files tls;                         // empty(): whoever reaches the port may do anything
+  tls::Files tls = {};                    // empty(): whoever reaches the port may do anything
   bool insecure_listen_beyond_loopback = false;
-  coordinator::CoreOptions core;
+  coordinator::CoreOptions core = {};
   absl::Duration tick = absl::Milliseconds(500);  // how often leases are checked
+  // Called before each task of the loop, if set. It does not return where this coordinator must not
+  // act any more.
+  std::function<void()> guard = nullptr;
 };
 
 // Checks --listen. Errors: FAILED_PRECONDITION unless HOST of "HOST:PORT" is 127.x.y.z, [::1] or

@@ -130,16 +130,7 @@ absl::Status Insert(const StoredTable& table, const std::vector<StoredValue>& va
   ASSIGN_OR_RETURN(SqliteStatement insert,
                    database.Prepare(absl::StrCat("INSERT INTO ", table.name, " VALUES (",
                                                  absl::StrJoin(places, ", "), ")")));
-  for (size_t i = 0; i < values.size(); ++i) {
-    const int place = static_cast<int>(i) + 1;
-    if (const auto* integer = std::get_if<int64_t>(&values[i])) {
-      insert.BindInteger(place, *integer);
-    } else if (const auto* text = std::get_if<std::string>(&values[i])) {
-      insert.BindText(place, *text);
-    } else if (const auto* blob = std::get_if<StoredBlob>(&values[i])) {
-      insert.BindBlob(place, blob->bytes);
-    }
-  }
+  insert.Bind(values);
   return insert.Step().status();
 }
 

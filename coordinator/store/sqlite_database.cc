@@ -65,6 +65,19 @@ void SqliteStatement::BindBlob(int index, const std::string& value) {
                 SQLITE_OK);
 }
 
+void SqliteStatement::Bind(const std::vector<StoredValue>& values) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    const int place = static_cast<int>(i) + 1;
+    if (const auto* integer = std::get_if<int64_t>(&values[i])) {
+      BindInteger(place, *integer);
+    } else if (const auto* text = std::get_if<std::string>(&values[i])) {
+      BindText(place, *text);
+    } else if (const auto* blob = std::get_if<StoredBlob>(&values[i])) {
+      BindBlob(place, blob->bytes);
+    }
+  }
+}
+
 absl::StatusOr<bool> SqliteStatement::Step() {
   const int code = sqlite3_step(statement_);
   if (code == SQLITE_ROW) return true;

@@ -5,9 +5,11 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "coordinator/store/record_checksum.h"
 
 struct sqlite3;
 struct sqlite3_stmt;
@@ -30,6 +32,8 @@ class SqliteStatement {
   void BindInteger(int index, int64_t value);
   void BindText(int index, const std::string& value);
   void BindBlob(int index, const std::string& value);
+  // Binds the first parameters, in order. A value that is NULL leaves its parameter NULL.
+  void Bind(const std::vector<StoredValue>& values);
 
   // Returns true if there is a row and false when the statement is done.
   absl::StatusOr<bool> Step();

@@ -17,6 +17,7 @@
 #include "coordinator/store/database_files.h"
 #include "coordinator/store/job_store.h"
 #include "coordinator/store/record_codec.h"
+#include "coordinator/store/record_columns.h"
 #include "coordinator/store/schema.h"
 #include "coordinator/store/sqlite_database.h"
 #include "proto/base/files.h"
@@ -96,17 +97,8 @@ class SqliteStore final : public JobStore {
  private:
   absl::Status Put(const JobRecord& job) {
     ASSIGN_OR_RETURN(SqliteStatement put, database_->Prepare(kPutJob));
-    put.BindText(1, job.id);
-    put.BindText(2, job.uid);
-    put.BindInteger(3, job.number);
-    put.BindInteger(4, static_cast<int64_t>(job.state));
-    put.BindInteger(5, job.epoch.value());
-    put.BindInteger(6, absl::ToUnixNanos(job.create_time));
-    put.BindBlob(7, job.spec);
-    put.BindBlob(8, job.fingerprint);
-    put.BindBlob(9, job.summary);
-    const std::string body = EncodeJobBody(job);
-    put.BindText(10, body);
+    const Columns columns = ColumnsOf(job);
+    put.Bind(columns);
     const absl::Status done = put.Step().status();
     if (done.code() != absl::StatusCode::kAlreadyExists) return done;
     return absl::AlreadyExistsError(absl::StrCat("job \"", job.id, "\" (uid ", job.uid, ", number ",
@@ -116,9 +108,8 @@ class SqliteStore final : public JobStore {
 
   absl::Status Put(const WorkerRecord& worker) {
     ASSIGN_OR_RETURN(SqliteStatement put, database_->Prepare(kPutWorker));
-    const std::string body = EncodeWorkerBody(worker);
-    put.BindText(1, worker.id);
-    put.BindText(2, body);
+    const Columns columns = ColumnsOf(worker);
+    put.Bind(columns);
     return put.Step().status();
   }
 

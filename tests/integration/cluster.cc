@@ -133,7 +133,7 @@ Arguments ClusterTest::WorkerArgv(const std::string& name, int slots,
     return std::find(flags.begin(), flags.end(), flag) != flags.end();
   };
   if (!is_given("--coordinator")) {
-    argv.insert(argv.end(), {"--coordinator", "127.0.0.1:" + grpc_port_});
+    argv.insert(argv.end(), {"--coordinator", Coordinators()});
   }
   if (!is_given("--state-dir")) argv.insert(argv.end(), {"--state-dir", Path(name)});
   argv.insert(argv.end(), flags.begin(), flags.end());
@@ -171,7 +171,7 @@ Outcome ClusterTest::RunDaemon(const Arguments& argv) {
 // ---- the client
 
 std::unique_ptr<Process> ClusterTest::StartStretto(const Arguments& arguments) {
-  Arguments argv = {Binary("stretto"), "--coordinator", "127.0.0.1:" + grpc_port_};
+  Arguments argv = {Binary("stretto"), "--coordinator", Coordinators()};
   if (arguments[0] == "up") argv.resize(1);
   argv.insert(argv.end(), arguments.begin(), arguments.end());
   return std::make_unique<Process>(argv, Path(absl::StrCat("command-", ++commands_)));

@@ -56,6 +56,8 @@ class ClusterTest : public ::testing::Test {
 
   // ---- daemons. Flags beyond the usual ones; a second start is on the same state and ports.
   void StartCoordinator(const Arguments& flags = {});
+  // The address of the coordinator, or those of several.
+  virtual std::string Coordinators() const { return "127.0.0.1:" + grpc_port_; }
   void StartWorker(const std::string& name, int slots, const Arguments& flags = {});
   // The two halves of it.
   void LaunchWorker(const std::string& name, int slots, const Arguments& flags = {});

@@ -10,7 +10,7 @@ sources() { find proto/base proto/metrics proto/spec proto/tls proto/monitoring 
 # Vendor headers stay where DESIGN section 2 puts them.
 includes() {
   local rules=(
-    'grpcpp/|^(proto/tls|coordinator/(service|cli/client)|worker/(daemon|trainer)|tests)/'
+    'grpcpp/|^(proto/tls|coordinator/(service|cli/client|store/etcd)|worker/(daemon|trainer)|tests)/'
     'oneapi/dnnl|^kernels/cpu/'
     'gloo/|^worker/comm/gloo/'
     'cu[A-Za-z_]*\.h|^(kernels/cuda|worker/engine/exec/backend_cuda|worker/comm/nccl|tests)/'

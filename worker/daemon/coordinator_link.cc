@@ -15,7 +15,6 @@
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/util/time_util.h"
 #include "proto/base/random.h"
-#include "proto/tls/credentials.h"
 #include "spdlog/spdlog.h"
 #include "stretto/v1alpha1/worker.grpc.pb.h"
 
@@ -29,6 +28,8 @@ using stretto::v1alpha1::WorkerService;
 
 constexpr absl::Duration kFirstPause = absl::Milliseconds(200);
 constexpr absl::Duration kLongestPause = absl::Seconds(5);
+// A standby takes over within seconds, and nobody knows when.
+constexpr absl::Duration kLongestPauseOfSeveral = absl::Seconds(1);
 constexpr absl::Duration kRegisterTimeout = absl::Seconds(10);
 constexpr absl::Duration kDefaultHeartbeat = absl::Seconds(1);
 
@@ -54,23 +55,6 @@ absl::Duration ReconnectPause(uint64_t seed, int attempt) {
   return std::min(pause, kLongestPause) * (0.8 + 0.4 * ToUniform(draw));
 }
 
-std::shared_ptr<grpc::Channel> CoordinatorChannel(const std::string& address,
-                                                  const tls::Files& files) {
-  grpc::ChannelArguments arguments;
-  // A proxy would take traffic that was checked to be on loopback off this machine.
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 1000);
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
-  // The timeout also becomes TCP_USER_TIMEOUT, so unacknowledged heartbeats end the connection.
-  // Pings themselves are rarer than a server's default limit.
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 600'000);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
-  return grpc::CreateCustomChannel(
-      address, files.empty() ? grpc::InsecureChannelCredentials() : tls::ChannelCredentials(files),
-      arguments);
-}
-
 struct CoordinatorLink::Connection {
   grpc::ClientContext context;
   std::unique_ptr<grpc::ClientReaderWriter<WorkerMessage, CoordinatorMessage>> stream;
@@ -80,9 +64,9 @@ struct CoordinatorLink::Connection {
   absl::Duration heartbeat = kDefaultHeartbeat;
 };
 
-CoordinatorLink::CoordinatorLink(std::shared_ptr<grpc::Channel> channel, SessionHandler& handler,
+CoordinatorLink::CoordinatorLink(CoordinatorChannels& channels, SessionHandler& handler,
                                  uint64_t jitter_seed, std::function<std::string()> explain)
-    : channel_(std::move(channel)),
+    : channels_(channels),
       handler_(handler),
       jitter_seed_(jitter_seed),
       explain_(std::move(explain)),
@@ -110,7 +94,8 @@ void CoordinatorLink::Stop() {
 
 bool CoordinatorLink::PauseBefore(int attempt) {
   const MutexLock lock(mu_);
-  const absl::Duration pause = ReconnectPause(jitter_seed_, attempt);
+  absl::Duration pause = ReconnectPause(jitter_seed_, attempt);
+  if (channels_.size() > 1) pause = std::min(pause, kLongestPauseOfSeveral);
   changed_.WaitFor(mu_, absl::ToChronoMilliseconds(pause),
                    [this]() REQUIRES(mu_) { return stop_; });
   return !stop_;
@@ -118,14 +103,18 @@ bool CoordinatorLink::PauseBefore(int attempt) {
 
 void CoordinatorLink::Run() {
   absl::StatusCode logged = absl::StatusCode::kOk;
-  for (int attempt = 0;; ++attempt) {
+  int attempt = 0;
+  for (size_t failed = 1;; ++failed) {
     const absl::Status status = Connect();
     bool newcomer = false;
     {
       const MutexLock lock(mu_);
       if (stop_) return;
       newcomer = !ever_registered_;
-      if (std::exchange(was_registered_, false)) attempt = 0;
+      if (std::exchange(was_registered_, false)) {
+        attempt = 0;
+        failed = 1;
+      }
     }
     if (IsRefusal(status) || (newcomer && IsDenial(status))) {
       handler_.OnRefused(status);
@@ -138,13 +127,15 @@ void CoordinatorLink::Run() {
       spdlog::warn("no session with the coordinator, trying again: {}{}{}", status.ToString(),
                    more.empty() ? "" : "; ", more);
     }
-    if (!PauseBefore(attempt)) return;
+    channels_.Next();
+    if (failed % channels_.size() != 0) continue;  // each address once, then a pause
+    if (!PauseBefore(attempt++)) return;
   }
 }
 
 absl::Status CoordinatorLink::Connect() {
   Connection connection;
-  const std::unique_ptr<WorkerService::Stub> stub = WorkerService::NewStub(channel_);
+  const std::unique_ptr<WorkerService::Stub> stub = WorkerService::NewStub(channels_.Current());
   {
     const MutexLock lock(mu_);
     if (stop_) return absl::CancelledError("stopping");

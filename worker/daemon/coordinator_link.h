@@ -14,11 +14,10 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "proto/base/mutex.h"
-#include "proto/tls/files.h"
 #include "stretto/v1alpha1/worker.pb.h"
+#include "worker/daemon/coordinator_channels.h"
 
 namespace grpc {
-class Channel;
 class ClientContext;
 }  // namespace grpc
 
@@ -55,11 +54,12 @@ absl::Duration ReconnectPause(uint64_t seed, int attempt);
 // Thread-safe.
 class CoordinatorLink {
  public:
-  // `handler` is borrowed and must outlive this. `channel` is shared with the rendezvous calls.
+  // `handler` and `channels` are borrowed and must outlive this. When a connection ends or fails, the
+  // next channel becomes the current one; after all of them there is a pause.
   // `explain` is called once per outage on the reading thread, for details that gRPC does not
   // report; its result, which may be empty, is logged.
-  CoordinatorLink(std::shared_ptr<grpc::Channel> channel, SessionHandler& handler,
-                  uint64_t jitter_seed, std::function<std::string()> explain);
+  CoordinatorLink(CoordinatorChannels& channels, SessionHandler& handler, uint64_t jitter_seed,
+                  std::function<std::string()> explain);
   ~CoordinatorLink();
   CoordinatorLink(const CoordinatorLink&) = delete;
   CoordinatorLink& operator=(const CoordinatorLink&) = delete;
@@ -77,7 +77,7 @@ class CoordinatorLink {
   void Write(Connection& connection);
   bool PauseBefore(int attempt);  // false: stopping
 
-  const std::shared_ptr<grpc::Channel> channel_;
+  CoordinatorChannels& channels_;
   SessionHandler& handler_;
   const uint64_t jitter_seed_;
   const std::function<std::string()> explain_;
@@ -91,10 +91,5 @@ class CoordinatorLink {
   grpc::ClientContext* context_ GUARDED_BY(mu_) = nullptr;  // of the open connection
   std::thread thread_;
 };
-
-// Makes a channel to the coordinator that detects a silent network within about 20 s of a write.
-// Mutual TLS with `files`, plain text if they are empty().
-std::shared_ptr<grpc::Channel> CoordinatorChannel(const std::string& address,
-                                                  const tls::Files& files);
 
 }  // namespace stretto::daemon

@@ -14,9 +14,11 @@
 #include <chrono>
 #include <functional>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/util/time_util.h"
+#include "proto/base/address.h"
 #include "proto/base/ids.h"
 #include "proto/base/status_macros.h"
 #include "proto/base/version.h"
@@ -106,13 +108,14 @@ absl::Status Daemon::Open() {
   // Before the socket opens: a trainer that reconnects must already be known, or it would be
   // rejected.
   supervisor_.Adopt();
-  const std::shared_ptr<grpc::Channel> coordinator =
-      CoordinatorChannel(options_.coordinator, options_.tls);
-  ASSIGN_OR_RETURN(trainers_, TrainerService::Start(SocketPath(options_), *this, coordinator));
+  ASSIGN_OR_RETURN(const std::vector<std::string> addresses,
+                   ParseAddressList(options_.coordinator));
+  coordinators_ = std::make_unique<CoordinatorChannels>(addresses, options_.tls);
+  ASSIGN_OR_RETURN(trainers_, TrainerService::Start(SocketPath(options_), *this, *coordinators_));
   SessionHandler& handler = *this;
   link_ = std::make_unique<CoordinatorLink>(
-      coordinator, handler, std::hash<std::string>()(incarnation_),
-      [this] { return tls::ExplainFailure(options_.coordinator, options_.tls); });
+      *coordinators_, handler, std::hash<std::string>()(incarnation_),
+      [this] { return tls::ExplainFailure(coordinators_->address(), options_.tls); });
   awake_ = link_.get();
   // Adopted ranks may have reports since before the link existed.
   link_->Wake();
@@ -222,7 +225,7 @@ void Daemon::OnRegistered(const v1::Registered& registered) {
     }
   }
   spdlog::info("registered with the coordinator worker={} coordinator={} held={}", options_.name,
-               options_.coordinator, offered_.size());
+               coordinators_->address(), offered_.size());
   {
     const MutexLock lock(mu_);
     connected_ = true;
@@ -322,7 +325,7 @@ void Daemon::OnDisconnected() {
 
 void Daemon::OnRefused(const absl::Status& status) {
   const std::string message = absl::StrCat(
-      "coordinator ", options_.coordinator, " refused worker ", options_.name, " (build ",
+      "coordinator ", coordinators_->address(), " refused worker ", options_.name, " (build ",
       kBuildVersion, ", protocol version ", kProtocolVersion, "): ", status.message());
   {
     const MutexLock lock(mu_);

@@ -17,6 +17,7 @@
 #include "proto/base/mutex.h"
 #include "proto/monitoring/monitoring_server.h"
 #include "proto/tls/files.h"
+#include "worker/daemon/coordinator_channels.h"
 #include "worker/daemon/coordinator_link.h"
 #include "worker/daemon/gpu_watch.h"
 #include "worker/daemon/log_stream.h"
@@ -33,7 +34,7 @@
 namespace stretto::daemon {
 
 struct DaemonOptions {
-  std::string coordinator;  // HOST:PORT
+  std::string coordinator;  // HOST:PORT, or several, separated by commas
   tls::Files tls;           // empty(): plain text to the coordinator
   std::string name;         // empty: derived from the host name
   int slots = 0;            // 0: every core
@@ -115,6 +116,7 @@ class Daemon final : private SessionHandler, private TrainerServiceHandler {
   FileDescriptor event_;
 
   // Made last, because it calls the other parts, and destroyed last, because they wake it.
+  std::unique_ptr<CoordinatorChannels> coordinators_;
   std::unique_ptr<CoordinatorLink> link_;
   std::atomic<CoordinatorLink*> awake_{nullptr};  // link_, once it may be woken
 

@@ -10,6 +10,7 @@
 
 #include <filesystem>
 #include <system_error>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -41,9 +42,17 @@ absl::Status CheckAddress(const char* flag, const std::string& text, bool allow_
 
 absl::Status CheckAddresses(const DaemonOptions& options) {
   const bool all = options.insecure_beyond_loopback;
-  RETURN_IF_ERROR(CheckAddress("--coordinator", options.coordinator, all || !options.tls.empty(),
-                               "give --tls-ca, --tls-certificate and --tls-key, or allow it with "
-                               "--insecure-listen-beyond-loopback"));
+  const absl::StatusOr<std::vector<std::string>> coordinators =
+      ParseAddressList(options.coordinator);
+  if (!coordinators.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--coordinator: ", coordinators.status().message()));
+  }
+  for (const std::string& coordinator : *coordinators) {
+    RETURN_IF_ERROR(CheckAddress("--coordinator", coordinator, all || !options.tls.empty(),
+                                 "give --tls-ca, --tls-certificate and --tls-key, or allow it with "
+                                 "--insecure-listen-beyond-loopback"));
+  }
   RETURN_IF_ERROR(CheckAddress("--metrics-listen", options.metrics_listen,
                                all || options.insecure_metrics_beyond_loopback,
                                "allow it with --insecure-metrics-beyond-loopback"));

@@ -52,7 +52,6 @@ class StoreForward final : public grpc::ServerUnaryReactor {
       if (!cancelled_) {
         context_ = std::make_unique<grpc::ClientContext>();
         context_->set_deadline(deadline_);
-        context_->set_wait_for_ready(true);
         context = context_.get();
       }
     }
@@ -62,8 +61,8 @@ class StoreForward final : public grpc::ServerUnaryReactor {
 
   void OnAnswer(const grpc::Status& status) {
     if (status.error_code() != grpc::StatusCode::UNAVAILABLE) return Finish(status);
-    // The connection broke during the call. The pause avoids a storm of calls to a coordinator that
-    // keeps failing.
+    // There is no connection, it broke during the call, or that coordinator does not lead: by now
+    // there may be another one. The pause avoids a storm of calls.
     const MutexLock lock(mu_);
     pause_ = std::make_unique<grpc::Alarm>();
     pause_->Set(std::chrono::system_clock::now() + kPause, [this](bool) { Try(); });

@@ -43,8 +43,8 @@ grpc::Status Gone() {
 
 class TrainerService::Impl final : public v1::TrainerService::CallbackService {
  public:
-  Impl(TrainerServiceHandler& handler, std::shared_ptr<grpc::Channel> coordinator)
-      : handler_(handler), coordinator_(v1::WorkerService::NewStub(std::move(coordinator))) {}
+  Impl(TrainerServiceHandler& handler, const CoordinatorChannels& coordinators)
+      : handler_(handler), coordinators_(coordinators) {}
   ~Impl() override { Shutdown(); }
 
   absl::Status Listen(const std::string& path);
@@ -70,7 +70,8 @@ class TrainerService::Impl final : public v1::TrainerService::CallbackService {
                                      v1::StoreSetResponse* response) override {
     return new StoreForward<v1::StoreSetRequest, v1::StoreSetResponse>(
         *context, *request, response, [this](auto* c, auto* in, auto* out, auto done) {
-          coordinator_->async()->StoreSet(c, in, out, std::move(done));
+          const Stub stub = Coordinator();
+          stub->async()->StoreSet(c, in, out, [stub, done](const grpc::Status& s) { done(s); });
         });
   }
   grpc::ServerUnaryReactor* StoreGet(grpc::CallbackServerContext* context,
@@ -78,7 +79,8 @@ class TrainerService::Impl final : public v1::TrainerService::CallbackService {
                                      v1::StoreGetResponse* response) override {
     return new StoreForward<v1::StoreGetRequest, v1::StoreGetResponse>(
         *context, *request, response, [this](auto* c, auto* in, auto* out, auto done) {
-          coordinator_->async()->StoreGet(c, in, out, std::move(done));
+          const Stub stub = Coordinator();
+          stub->async()->StoreGet(c, in, out, [stub, done](const grpc::Status& s) { done(s); });
         });
   }
 
@@ -89,8 +91,12 @@ class TrainerService::Impl final : public v1::TrainerService::CallbackService {
   void Register(const RankKey& key, Stream* stream);
   void Forget(const RankKey& key, Stream* stream);
 
+  // Shared, because it has to exist until the call ends.
+  using Stub = std::shared_ptr<v1::WorkerService::Stub>;
+  Stub Coordinator() const { return v1::WorkerService::NewStub(coordinators_.Current()); }
+
   TrainerServiceHandler& handler_;
-  const std::unique_ptr<v1::WorkerService::Stub> coordinator_;
+  const CoordinatorChannels& coordinators_;
   std::unique_ptr<grpc::Server> server_;
 
   Mutex mu_;  // locked before a stream's mutex
@@ -242,14 +248,14 @@ TrainerService::~TrainerService() = default;
 
 absl::StatusOr<std::unique_ptr<TrainerService>> TrainerService::Start(
     const std::string& socket_path, TrainerServiceHandler& handler,
-    std::shared_ptr<grpc::Channel> coordinator) {
+    const CoordinatorChannels& coordinators) {
   if (socket_path.size() > kMaxSocketPathBytes) {
     return absl::InvalidArgumentError(
         absl::StrCat("socket path ", socket_path, " has ", socket_path.size(), " bytes, at most ",
                      kMaxSocketPathBytes, " fit: choose a shorter --state-dir"));
   }
   std::unique_ptr<TrainerService> service(new TrainerService());
-  service->impl_ = std::make_unique<Impl>(handler, std::move(coordinator));
+  service->impl_ = std::make_unique<Impl>(handler, coordinators);
   const absl::Status status = service->impl_->Listen(socket_path);
   if (!status.ok()) return status;
   return service;

@@ -10,11 +10,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "stretto/v1alpha1/trainer.pb.h"
+#include "worker/daemon/coordinator_channels.h"
 #include "worker/daemon/rank_key.h"
-
-namespace grpc {
-class Channel;
-}  // namespace grpc
 
 namespace stretto::daemon {
 
@@ -35,12 +32,12 @@ class TrainerServiceHandler {
 // Thread-safe.
 class TrainerService {
  public:
-  // Listens, and replaces a stale socket file. `handler` is borrowed and must outlive this;
-  // `coordinator` is shared with the session. Errors: INVALID_ARGUMENT (the path does not fit a
+  // Listens, and replaces a stale socket file. `handler` and `coordinators` are
+  // borrowed and must outlive this. Errors: INVALID_ARGUMENT (the path does not fit a
   // socket address), UNAVAILABLE (cannot listen).
   static absl::StatusOr<std::unique_ptr<TrainerService>> Start(
       const std::string& socket_path, TrainerServiceHandler& handler,
-      std::shared_ptr<grpc::Channel> coordinator);
+      const CoordinatorChannels& coordinators);
   ~TrainerService();
 
   // Sends StopTrainer. Returns false if that trainer has no open stream.

@@ -39,7 +39,9 @@ struct Flags {
 void AddFlags(CLI::App& app, Flags& flags) {
   DaemonOptions& daemon = flags.daemon;
   app.set_version_flag("--version", stretto::kBuildVersion);
-  app.add_option("--coordinator", daemon.coordinator, "address of the coordinator, HOST:PORT")
+  app.add_option("--coordinator", daemon.coordinator,
+                 "address of the coordinator, HOST:PORT, or of several, separated by commas, of "
+                 "which one leads")
       ->required();
   app.add_option("--state-dir", daemon.state_dir,
                  "folder for the state of this daemon, which no other daemon may use")

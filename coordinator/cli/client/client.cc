@@ -2,16 +2,19 @@
 
 // Wraps the generated stubs. Each call first lets the channel connect, then gets a context with a
 // deadline, which an interrupt cancels. Its gRPC status becomes an absl::Status that keeps the
-// details of the error.
+// details of the error. With several addresses, a call goes to one after the other until one leads.
 
 #include "coordinator/cli/client/client.h"
 
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/cord.h"
+#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
@@ -56,18 +59,18 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address, const tls
       arguments);
 }
 
-// Returns when the channel is connected, or when two attempts have failed; the call that comes next
-// reports why. gRPC 1.51 reads the errno of connect() after it has allocated memory, so that one
-// attempt can fail although the coordinator listens: glibc, when it makes another heap, looks for
-// /sys/devices/system/cpu, which a container or chroot may lack. A call itself is not repeated,
-// because the coordinator might already have carried it out.
-void AwaitConnection(grpc::Channel& channel, absl::Time deadline, const Interrupt& interrupt) {
+// Returns whether the channel is connected, once it is or two attempts have failed or `deadline` has
+// come; the call that comes next reports why. gRPC 1.51 reads the errno of connect() after it has
+// allocated memory, so that one attempt can fail although the coordinator listens: glibc, when it
+// makes another heap, looks for /sys/devices/system/cpu, which a container or chroot may lack. A
+// call itself is not repeated, because the coordinator might already have carried it out.
+bool AwaitConnection(grpc::Channel& channel, absl::Time deadline, const Interrupt& interrupt) {
   constexpr absl::Duration kGlance = absl::Milliseconds(50);  // between looks at `interrupt`
   constexpr absl::Duration kSecondAttempt = absl::Milliseconds(300);
   bool failed = false;
   while (!interrupt.raised() && absl::Now() < deadline) {
     const grpc_connectivity_state state = channel.GetState(/*try_to_connect=*/true);
-    if (state == GRPC_CHANNEL_READY || state == GRPC_CHANNEL_SHUTDOWN) return;
+    if (state == GRPC_CHANNEL_READY || state == GRPC_CHANNEL_SHUTDOWN) return true;
     if (state == GRPC_CHANNEL_TRANSIENT_FAILURE && !failed) {
       failed = true;
       deadline = std::min(deadline, absl::Now() + kSecondAttempt);
@@ -75,81 +78,131 @@ void AwaitConnection(grpc::Channel& channel, absl::Time deadline, const Interrup
     channel.WaitForStateChange(state,
                                absl::ToChronoTime(std::min(deadline, absl::Now() + kGlance)));
   }
+  return false;
 }
+
+// A coordinator that waits to take over carries out nothing.
+bool IsStandby(const absl::Status& status) { return ErrorReason(status) == "STANDBY"; }
 
 }  // namespace
 
-struct Client::Stubs {
-  explicit Stubs(std::shared_ptr<grpc::Channel> connection)
+// The connection to one address.
+struct Client::Peer {
+  explicit Peer(std::shared_ptr<grpc::Channel> connection)
       : channel(std::move(connection)),
         jobs(v1alpha1::JobService::NewStub(channel)),
         cluster(v1alpha1::ClusterService::NewStub(channel)) {}
-
-  template <class Response, class Stub, class Method, class Request>
-  static absl::StatusOr<Response> Call(Client& client, Stub& stub, Method method,
-                                       const Request& request) {
-    const absl::Time deadline = absl::Now() + client.call_deadline_;
-    AwaitConnection(*client.stubs_->channel, deadline, client.interrupt_);
-    grpc::ClientContext context;
-    context.set_deadline(absl::ToChronoTime(deadline));
-    Interrupt::OnRaise cancel(client.interrupt_, [&context] { context.TryCancel(); });
-    Response response;
-    const grpc::Status status = (stub.*method)(&context, request, &response);
-    if (!status.ok()) return ToStatus(status);
-    return response;
-  }
-
-  template <class Response, class Method, class Request>
-  static absl::Status Stream(Client& client, Method method, const Request& request,
-                             const std::function<bool(const Response&)>& handler) {
-    const absl::Time now = absl::Now();
-    AwaitConnection(*client.stubs_->channel, now + client.call_deadline_, client.interrupt_);
-    grpc::ClientContext context;
-    context.set_deadline(absl::ToChronoTime(now + kStreamDeadline));
-    Interrupt::OnRaise cancel(client.interrupt_, [&context] { context.TryCancel(); });
-    auto reader = ((*client.stubs_->jobs).*method)(&context, request);
-    Response response;
-    bool enough = false;
-    while (!enough && reader->Read(&response)) enough = !handler(response);
-    if (enough) context.TryCancel();
-    const grpc::Status status = reader->Finish();
-    return enough ? absl::OkStatus() : ToStatus(status);
-  }
 
   const std::shared_ptr<grpc::Channel> channel;
   std::unique_ptr<v1alpha1::JobService::Stub> jobs;
   std::unique_ptr<v1alpha1::ClusterService::Stub> cluster;
 };
 
+struct Client::Peers {
+  Peers(const std::string& addresses, const tls::Files& files) {
+    for (const absl::string_view address : absl::StrSplit(addresses, ',')) {
+      all.push_back(std::make_unique<Peer>(MakeChannel(std::string(address), files)));
+    }
+  }
+
+  // Makes `attempt` at the address that served last, if there are several then at the next ones,
+  // until one is connected and leads, or `deadline` has come.
+  template <class Attempt>
+  static absl::Status InTurn(Client& client, absl::Time deadline, const Attempt& attempt) {
+    // With one of several, which continues to connect and has another turn.
+    constexpr absl::Duration kPatience = absl::Milliseconds(500);
+    constexpr absl::Duration kRound = absl::Milliseconds(200);
+    Peers& peers = *client.peers_;
+    if (peers.all.size() == 1) {
+      AwaitConnection(*peers.all[0]->channel, deadline, client.interrupt_);
+      return attempt(*peers.all[0]);
+    }
+    absl::Status refused = absl::UnavailableError("none of them answers");
+    for (size_t tried = 1;; ++tried) {
+      size_t at = peers.current;
+      const absl::Time patience = std::min(deadline, absl::Now() + kPatience);
+      if (AwaitConnection(*peers.all[at]->channel, patience, client.interrupt_)) {
+        const absl::Status status = attempt(*peers.all[at]);
+        if (!IsStandby(status)) return status;
+        refused = status;
+      }
+      peers.current.compare_exchange_strong(at, (at + 1) % peers.all.size());
+      if (tried % peers.all.size() == 0) client.interrupt_.WaitFor(kRound);
+      if (client.interrupt_.raised()) return absl::CancelledError("interrupted");
+      if (absl::Now() >= deadline) return refused;
+    }
+  }
+
+  template <class Response, class Stub, class Method, class Request>
+  static absl::StatusOr<Response> Call(Client& client, std::unique_ptr<Stub> Peer::*stub,
+                                       Method method, const Request& request) {
+    const absl::Time deadline = absl::Now() + client.call_deadline_;
+    Response response;
+    const absl::Status status = InTurn(client, deadline, [&](Peer& peer) {
+      grpc::ClientContext context;
+      context.set_deadline(absl::ToChronoTime(deadline));
+      Interrupt::OnRaise cancel(client.interrupt_, [&context] { context.TryCancel(); });
+      return ToStatus(((*(peer.*stub)).*method)(&context, request, &response));
+    });
+    if (!status.ok()) return status;
+    return response;
+  }
+
+  template <class Response, class Method, class Request>
+  static absl::Status Stream(Client& client, Method method, const Request& request,
+                             const std::function<bool(const Response&)>& handler) {
+    return InTurn(client, absl::Now() + client.call_deadline_, [&](Peer& peer) {
+      grpc::ClientContext context;
+      context.set_deadline(absl::ToChronoTime(absl::Now() + kStreamDeadline));
+      Interrupt::OnRaise cancel(client.interrupt_, [&context] { context.TryCancel(); });
+      auto reader = ((*peer.jobs).*method)(&context, request);
+      Response response;
+      bool enough = false;
+      while (!enough && reader->Read(&response)) enough = !handler(response);
+      if (enough) context.TryCancel();
+      const grpc::Status status = reader->Finish();
+      return enough ? absl::OkStatus() : ToStatus(status);
+    });
+  }
+
+  std::vector<std::unique_ptr<Peer>> all;
+  std::atomic<size_t> current = 0;
+};
+
 Client::Client(std::string address, tls::Files files, Interrupt& interrupt)
     : address_(std::move(address)),
       files_(std::move(files)),
       interrupt_(interrupt),
-      stubs_(std::make_shared<Stubs>(MakeChannel(address_, files_))) {}
+      peers_(std::make_shared<Peers>(address_, files_)) {}
 
 Client::Client(const Client& other, Interrupt& interrupt)
-    : address_(other.address_), files_(other.files_), interrupt_(interrupt), stubs_(other.stubs_) {}
+    : address_(other.address_), files_(other.files_), interrupt_(interrupt), peers_(other.peers_) {}
+
+std::string Client::ExplainFailure() const {
+  const std::vector<std::string> addresses = absl::StrSplit(address_, ',');
+  return tls::ExplainFailure(addresses[peers_->current], files_);
+}
 
 Client::~Client() = default;
 
 absl::StatusOr<v1alpha1::Job> Client::CreateJob(const v1alpha1::CreateJobRequest& request) {
-  return Stubs::Call<v1alpha1::Job>(*this, *stubs_->jobs, &v1alpha1::JobService::Stub::CreateJob,
+  return Peers::Call<v1alpha1::Job>(*this, &Peer::jobs, &v1alpha1::JobService::Stub::CreateJob,
                                     request);
 }
 
 absl::StatusOr<v1alpha1::Job> Client::GetJob(const v1alpha1::GetJobRequest& request) {
-  return Stubs::Call<v1alpha1::Job>(*this, *stubs_->jobs, &v1alpha1::JobService::Stub::GetJob,
+  return Peers::Call<v1alpha1::Job>(*this, &Peer::jobs, &v1alpha1::JobService::Stub::GetJob,
                                     request);
 }
 
 absl::StatusOr<v1alpha1::ListJobsResponse> Client::ListJobs(
     const v1alpha1::ListJobsRequest& request) {
-  return Stubs::Call<v1alpha1::ListJobsResponse>(*this, *stubs_->jobs,
+  return Peers::Call<v1alpha1::ListJobsResponse>(*this, &Peer::jobs,
                                                  &v1alpha1::JobService::Stub::ListJobs, request);
 }
 
 absl::StatusOr<v1alpha1::Job> Client::CancelJob(const v1alpha1::CancelJobRequest& request) {
-  return Stubs::Call<v1alpha1::Job>(*this, *stubs_->jobs, &v1alpha1::JobService::Stub::CancelJob,
+  return Peers::Call<v1alpha1::Job>(*this, &Peer::jobs, &v1alpha1::JobService::Stub::CancelJob,
                                     request);
 }
 
@@ -159,73 +212,73 @@ absl::StatusOr<v1alpha1::Job> Client::CheckpointJob(const v1alpha1::CheckpointJo
 }
 
 absl::StatusOr<v1alpha1::Job> Client::SuspendJob(const v1alpha1::SuspendJobRequest& request) {
-  return Stubs::Call<v1alpha1::Job>(*this, *stubs_->jobs, &v1alpha1::JobService::Stub::SuspendJob,
+  return Peers::Call<v1alpha1::Job>(*this, &Peer::jobs, &v1alpha1::JobService::Stub::SuspendJob,
                                     request);
 }
 
 absl::StatusOr<v1alpha1::Job> Client::ResumeJob(const v1alpha1::ResumeJobRequest& request) {
-  return Stubs::Call<v1alpha1::Job>(*this, *stubs_->jobs, &v1alpha1::JobService::Stub::ResumeJob,
+  return Peers::Call<v1alpha1::Job>(*this, &Peer::jobs, &v1alpha1::JobService::Stub::ResumeJob,
                                     request);
 }
 
 absl::StatusOr<v1alpha1::Worker> Client::CordonWorker(
     const v1alpha1::CordonWorkerRequest& request) {
-  return Stubs::Call<v1alpha1::Worker>(*this, *stubs_->cluster,
+  return Peers::Call<v1alpha1::Worker>(*this, &Peer::cluster,
                                        &v1alpha1::ClusterService::Stub::CordonWorker, request);
 }
 
 absl::StatusOr<v1alpha1::Worker> Client::UncordonWorker(
     const v1alpha1::UncordonWorkerRequest& request) {
-  return Stubs::Call<v1alpha1::Worker>(*this, *stubs_->cluster,
+  return Peers::Call<v1alpha1::Worker>(*this, &Peer::cluster,
                                        &v1alpha1::ClusterService::Stub::UncordonWorker, request);
 }
 
 absl::StatusOr<v1alpha1::ListJobEventsResponse> Client::ListJobEvents(
     const v1alpha1::ListJobEventsRequest& request) {
-  return Stubs::Call<v1alpha1::ListJobEventsResponse>(
-      *this, *stubs_->jobs, &v1alpha1::JobService::Stub::ListJobEvents, request);
+  return Peers::Call<v1alpha1::ListJobEventsResponse>(
+      *this, &Peer::jobs, &v1alpha1::JobService::Stub::ListJobEvents, request);
 }
 
 absl::StatusOr<v1alpha1::Job> Client::DeleteJob(const v1alpha1::DeleteJobRequest& request) {
-  return Stubs::Call<v1alpha1::Job>(*this, *stubs_->jobs, &v1alpha1::JobService::Stub::DeleteJob,
+  return Peers::Call<v1alpha1::Job>(*this, &Peer::jobs, &v1alpha1::JobService::Stub::DeleteJob,
                                     request);
 }
 
 absl::StatusOr<v1alpha1::Worker> Client::ForgetWorker(
     const v1alpha1::ForgetWorkerRequest& request) {
-  return Stubs::Call<v1alpha1::Worker>(*this, *stubs_->cluster,
+  return Peers::Call<v1alpha1::Worker>(*this, &Peer::cluster,
                                        &v1alpha1::ClusterService::Stub::ForgetWorker, request);
 }
 
 absl::StatusOr<v1alpha1::Worker> Client::GetWorker(const v1alpha1::GetWorkerRequest& request) {
-  return Stubs::Call<v1alpha1::Worker>(*this, *stubs_->cluster,
+  return Peers::Call<v1alpha1::Worker>(*this, &Peer::cluster,
                                        &v1alpha1::ClusterService::Stub::GetWorker, request);
 }
 
 absl::StatusOr<v1alpha1::ListWorkersResponse> Client::ListWorkers(
     const v1alpha1::ListWorkersRequest& request) {
-  return Stubs::Call<v1alpha1::ListWorkersResponse>(
-      *this, *stubs_->cluster, &v1alpha1::ClusterService::Stub::ListWorkers, request);
+  return Peers::Call<v1alpha1::ListWorkersResponse>(
+      *this, &Peer::cluster, &v1alpha1::ClusterService::Stub::ListWorkers, request);
 }
 
 absl::Status Client::WatchJob(
     const v1alpha1::WatchJobRequest& request,
     const std::function<bool(const v1alpha1::WatchJobResponse&)>& handler) {
-  return Stubs::Stream<v1alpha1::WatchJobResponse>(*this, &v1alpha1::JobService::Stub::WatchJob,
+  return Peers::Stream<v1alpha1::WatchJobResponse>(*this, &v1alpha1::JobService::Stub::WatchJob,
                                                    request, handler);
 }
 
 absl::Status Client::StreamJobLogs(
     const v1alpha1::StreamJobLogsRequest& request,
     const std::function<bool(const v1alpha1::StreamJobLogsResponse&)>& handler) {
-  return Stubs::Stream<v1alpha1::StreamJobLogsResponse>(
+  return Peers::Stream<v1alpha1::StreamJobLogsResponse>(
       *this, &v1alpha1::JobService::Stub::StreamJobLogs, request, handler);
 }
 
 absl::Status Client::StreamJobTrace(
     const v1alpha1::StreamJobTraceRequest& request,
     const std::function<bool(const v1alpha1::StreamJobTraceResponse&)>& handler) {
-  return Stubs::Stream<v1alpha1::StreamJobTraceResponse>(
+  return Peers::Stream<v1alpha1::StreamJobTraceResponse>(
       *this, &v1alpha1::JobService::Stub::StreamJobTrace, request, handler);
 }
 

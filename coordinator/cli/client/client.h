@@ -37,7 +37,9 @@ class Client {
   static constexpr absl::Duration kStreamDeadline = absl::Minutes(5);
 
   // Connects at the first call, with mutual TLS by `files`, or in plain text if they are empty(). A
-  // call fails when two attempts to connect have failed.
+  // call fails when two attempts to connect have failed. `address` is that of the coordinator, or
+  // those of several, separated by commas: then a call goes to one after the other, until one
+  // answers that leads or the deadline has come.
   // `interrupt` is borrowed.
   Client(std::string address, tls::Files files, Interrupt& interrupt);
   // Shares the connection of `other`, so that two threads can have a client each.
@@ -49,7 +51,7 @@ class Client {
   void set_call_deadline(absl::Duration deadline) { call_deadline_ = deadline; }
   // Explains, as far as TLS can tell, why a call ended with UNAVAILABLE, and what to do; may be
   // empty.
-  std::string ExplainFailure() const { return tls::ExplainFailure(address_, files_); }
+  std::string ExplainFailure() const;
 
   absl::StatusOr<v1alpha1::Job> CreateJob(const v1alpha1::CreateJobRequest& request);
   absl::StatusOr<v1alpha1::Job> GetJob(const v1alpha1::GetJobRequest& request);
@@ -79,13 +81,14 @@ class Client {
       const std::function<bool(const v1alpha1::StreamJobTraceResponse&)>& handler);
 
  private:
-  struct Stubs;
+  struct Peer;
+  struct Peers;
 
   const std::string address_;
   const tls::Files files_;
   Interrupt& interrupt_;
   absl::Duration call_deadline_ = kCallDeadline;
-  std::shared_ptr<Stubs> stubs_;  // shared: thread-safe, and the only owners of the connection
+  std::shared_ptr<Peers> peers_;  // shared: thread-safe, and the only owners of the connections
 };
 
 }  // namespace stretto::cli

@@ -17,6 +17,7 @@
 #include "coordinator/cli/yaml/message_text.h"
 #include "coordinator/cli/yaml/spec_yaml.h"
 #include "coordinator/cli/yaml/yaml_tree.h"
+#include "proto/base/address.h"
 #include "proto/base/files.h"
 #include "proto/base/status_macros.h"
 
@@ -45,6 +46,13 @@ Cluster ToCluster(const Context& context, const std::filesystem::path& folder) {
 
 }  // namespace
 
+absl::Status CheckCoordinator(const std::string& addresses) {
+  const absl::Status valid = ParseAddressList(addresses).status();
+  if (valid.ok()) return valid;
+  return absl::InvalidArgumentError(
+      absl::StrCat(valid.message(), ", or several, separated by commas"));
+}
+
 std::string ConfigPath(const Variable& variable) {
   std::string folder = variable("XDG_CONFIG_HOME");
   if (folder.empty() && !variable("HOME").empty()) folder = variable("HOME") + "/.config";
@@ -59,10 +67,16 @@ absl::StatusOr<ConfigFile> ParseConfig(const std::string& text, const std::strin
   Positions positions;
   RETURN_IF_ERROR(FillMessage(root, file, "", &config, &positions));
   for (const std::string& name : ContextNames(config)) {
-    if (!config.contexts().at(name).coordinator().empty()) continue;
+    const std::string& coordinator = config.contexts().at(name).coordinator();
     const std::string path = absl::StrCat("contexts[", name, "]");
-    return ErrorAt(file, positions[path],
-                   absl::StrCat(path, ": found no coordinator, expected HOST:PORT"));
+    if (coordinator.empty()) {
+      return ErrorAt(file, positions[path],
+                     absl::StrCat(path, ": found no coordinator, expected HOST:PORT"));
+    }
+    const absl::Status valid = CheckCoordinator(coordinator);
+    if (valid.ok()) continue;
+    return ErrorAt(file, positions[path + ".coordinator"],
+                   absl::StrCat(path, ".coordinator: ", valid.message()));
   }
   return config;
 }
@@ -128,6 +142,9 @@ absl::StatusOr<Cluster> ChooseCluster(const ClusterFlags& flags, const Variable&
   if (flags.context.empty()) Overlay(environment, &cluster);
   Overlay(flags.cluster, &cluster);
   if (cluster.coordinator.empty()) cluster.coordinator = kDefaultCoordinator;
+  if (const absl::Status valid = CheckCoordinator(cluster.coordinator); !valid.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("coordinator: ", valid.message()));
+  }
   return cluster;
 }
 

@@ -18,7 +18,7 @@ inline constexpr char kDefaultCoordinator[] = "127.0.0.1:7070";
 
 // A coordinator and the TLS files of both sides' identities; no TLS if the files are empty.
 struct Cluster {
-  std::string coordinator = "";  // HOST:PORT
+  std::string coordinator = "";  // HOST:PORT, or several, separated by commas
   tls::Files tls = {};
 };
 
@@ -27,6 +27,9 @@ struct ClusterFlags {
   std::string context = "";
   Cluster cluster = {};
 };
+
+// Errors: InvalidArgument unless `addresses` is of the form of Cluster::coordinator.
+absl::Status CheckCoordinator(const std::string& addresses);
 
 // Value of an environment variable; empty when unset.
 using Variable = std::function<std::string(const std::string&)>;
@@ -50,7 +53,8 @@ absl::StatusOr<Context> FindContext(const ConfigFile& config, const std::string&
 // Returns the cluster of `--context`, else of `--coordinator`, else of STRETTO_CONTEXT or
 // STRETTO_COORDINATOR, else of current_context, else kDefaultCoordinator. --coordinator and the TLS
 // flags override the values of a context; so do their variables, unless --context is given. The
-// config file is read only if a context is needed. Errors: those of ReadConfig and FindContext.
+// config file is read only if a context is needed. Errors: those of ReadConfig, FindContext and
+// CheckCoordinator.
 absl::StatusOr<Cluster> ChooseCluster(const ClusterFlags& flags, const Variable& variable);
 
 }  // namespace stretto::cli

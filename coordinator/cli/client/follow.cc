@@ -66,7 +66,8 @@ class Reconnector {
 
 bool IsTransient(const absl::Status& status) {
   const std::string reason = ErrorReason(status);
-  if (reason == "SHUTTING_DOWN") return true;  // the next coordinator continues
+  // The next coordinator continues.
+  if (reason == "SHUTTING_DOWN" || reason == "STANDBY") return true;
   // A coordinator gives a reason with its errors; an error without one occurred on the way.
   if (!reason.empty()) return false;
   switch (status.code()) {

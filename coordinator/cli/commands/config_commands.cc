@@ -95,6 +95,12 @@ ExitCode SetContext(const Terminal& terminal, const std::string& path, const std
                  << ": found no coordinator, expected --coordinator HOST:PORT\n";
     return kError;
   }
+  const absl::Status valid =
+      cluster.coordinator.empty() ? absl::OkStatus() : CheckCoordinator(cluster.coordinator);
+  if (!valid.ok()) {
+    terminal.err << "error: --coordinator: " << Printable(valid.message()) << "\n";
+    return kError;
+  }
   Context& context = (*config->mutable_contexts())[name];
   if (!cluster.coordinator.empty()) context.set_coordinator(cluster.coordinator);
   if (!cluster.tls.empty()) {

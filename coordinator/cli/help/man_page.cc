@@ -46,7 +46,9 @@ struct VariableHelp {
   const char* meaning;
 };
 constexpr VariableHelp kVariables[] = {
-    {"STRETTO_COORDINATOR", "address of the coordinator, HOST:PORT; --coordinator overrides it"},
+    {"STRETTO_COORDINATOR",
+     "address of the coordinator, HOST:PORT, or of several, separated by commas; --coordinator "
+     "overrides it"},
     {"STRETTO_CONTEXT", "context of the config file to use; --context overrides it"},
     {"STRETTO_TLS_CA, STRETTO_TLS_CERTIFICATE, STRETTO_TLS_KEY",
      "files for TLS; --tls-ca, --tls-certificate and --tls-key override them"},

@@ -36,5 +36,15 @@ TEST(LoopTest, TaskOverItsBudgetIsNamedByTheFunctionThatPostedIt) {
   EXPECT_EQ(slow[0], "PostLong");
 }
 
+TEST(LoopTest, TheGuardIsAskedBeforeEachTask) {
+  std::vector<std::string> order;
+  Loop loop(nullptr, [&order] { order.emplace_back("guard"); });
+  loop.Post([&order] { order.emplace_back("a"); });
+  loop.Post([&order] { order.emplace_back("b"); });
+  loop.Start(absl::Hours(1), [] {});
+  loop.Stop();
+  EXPECT_EQ(order, (std::vector<std::string>{"guard", "a", "guard", "b"}));
+}
+
 }  // namespace
 }  // namespace stretto::service

@@ -14,6 +14,8 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/store/record_codec.h"
 #include "coordinator/store/schema.h"
+#include "tests/coordinator/store/etcd_server.h"
+#include "tests/coordinator/store/etcd_subject.h"
 #include "tests/coordinator/store/records.h"
 
 namespace stretto::coordinator {
@@ -27,11 +29,16 @@ using ::testing::StartsWith;
 struct Subject {
   std::string name;
   std::function<std::unique_ptr<JobStore>(const std::string& folder)> open;
+  // For durable ones.
+  std::function<std::unique_ptr<JobStore>(const std::string& folder)> open_after_a_crash = {};
   friend void PrintTo(const Subject& subject, std::ostream* out) { *out << subject.name; }
 };
 
 class JobStoreTest : public ::testing::TestWithParam<Subject> {
  protected:
+  void SetUp() override {
+    if (GetParam().name == "Etcd" && !EtcdServer::Installed()) GTEST_SKIP() << EtcdServer::kSkipped;
+  }
   std::string folder_ = TestFolder();
   std::unique_ptr<JobStore> store_ = GetParam().open(folder_);
 };
@@ -132,14 +139,7 @@ TEST_P(DurableJobStoreTest, CommittedIsThereAfterACrashAndUncommittedIsNot) {
   ASSERT_TRUE(store_->Commit({PlainJob("j", 1)}).ok());
   ASSERT_TRUE(store_->Commit({FullJob("k", 2), EpochRecord{Epoch(7)}}).ok());
   ASSERT_FALSE(store_->Commit({PlainJob("l", 3), EpochRecord{Epoch(1)}}).ok());
-  // The files as a crash would leave them: nothing closed, nothing checkpointed.
-  const std::string after = folder_ + "after/";
-  std::filesystem::create_directory(after);
-  for (const auto& file : std::filesystem::directory_iterator(folder_)) {
-    if (file.is_regular_file()) std::filesystem::copy(file.path(), after);
-  }
-
-  const auto snapshot = GetParam().open(after)->Load();
+  const auto snapshot = GetParam().open_after_a_crash(folder_)->Load();
 
   ASSERT_TRUE(snapshot.ok());
   ASSERT_EQ(snapshot->jobs.size(), 2u);
@@ -155,24 +155,48 @@ TEST_P(DurableJobStoreTest, IsThereAfterClosingAndOpening) {
   EXPECT_TRUE(store_->Commit({PlainJob("k", 2)}).ok());
 }
 
+// The files as a crash would leave them: nothing closed, nothing checkpointed.
+std::string CopyOf(const std::string& folder) {
+  const std::string after = folder + "after/";
+  std::filesystem::create_directory(after);
+  for (const auto& file : std::filesystem::directory_iterator(folder)) {
+    if (file.is_regular_file()) std::filesystem::copy(file.path(), after);
+  }
+  return after;
+}
+
 Subject Memory() {
   return {"Memory", [](const std::string&) { return NewMemoryStore(); }};
 }
 Subject Sqlite() {
-  return {"Sqlite", [](const std::string& folder) { return Open(folder + "jobs.db"); }};
+  const auto open = [](const std::string& folder) { return Open(folder + "jobs.db"); };
+  return {"Sqlite", open, [open](const std::string& folder) { return open(CopyOf(folder)); }};
 }
 Subject Observed() {
-  return {"Observed", [](const std::string& folder) {
-            return ObserveStore(Open(folder + "jobs.db"), Clock::Real(),
-                                [](absl::Duration, const absl::Status&) {});
+  const auto open = [](const std::string& folder) {
+    return ObserveStore(Open(folder + "jobs.db"), Clock::Real(),
+                        [](absl::Duration, const absl::Status&) {});
+  };
+  return {"Observed", open, [open](const std::string& folder) { return open(CopyOf(folder)); }};
+}
+// The folder is the prefix.
+Subject Etcd() {
+  return {"Etcd",
+          [](const std::string& folder) -> std::unique_ptr<JobStore> {
+            if (!EtcdServer::Installed()) return nullptr;
+            return OpenEtcd(SharedEtcd().endpoint(), folder);
+          },
+          [](const std::string& folder) -> std::unique_ptr<JobStore> {
+            EndLease(SharedEtcd().endpoint(), folder);
+            return OpenEtcd(SharedEtcd().endpoint(), folder);
           }};
 }
 std::string NameOfSubject(const ::testing::TestParamInfo<Subject>& info) { return info.param.name; }
 
-INSTANTIATE_TEST_SUITE_P(Stores, JobStoreTest, ::testing::Values(Memory(), Sqlite(), Observed()),
-                         NameOfSubject);
-INSTANTIATE_TEST_SUITE_P(Stores, DurableJobStoreTest, ::testing::Values(Sqlite(), Observed()),
-                         NameOfSubject);
+INSTANTIATE_TEST_SUITE_P(Stores, JobStoreTest,
+                         ::testing::Values(Memory(), Sqlite(), Observed(), Etcd()), NameOfSubject);
+INSTANTIATE_TEST_SUITE_P(Stores, DurableJobStoreTest,
+                         ::testing::Values(Sqlite(), Observed(), Etcd()), NameOfSubject);
 
 // SQLite alone
 

@@ -90,8 +90,9 @@ class DaemonTest : public ::testing::Test {
     return options;
   }
 
-  void StartDaemon() {
-    absl::StatusOr<std::unique_ptr<Daemon>> daemon = Daemon::Start(Options(), *clock_);
+  void StartDaemon() { StartDaemon(Options()); }
+  void StartDaemon(const DaemonOptions& options) {
+    absl::StatusOr<std::unique_ptr<Daemon>> daemon = Daemon::Start(options, *clock_);
     ASSERT_TRUE(daemon.ok()) << daemon.status();
     daemon_ = *std::move(daemon);
   }

@@ -419,6 +419,15 @@ TEST_F(DaemonTest, RefusesBadOptions) {
               HasSubstr("give --tls-ca, --tls-certificate and --tls-key"));
 
   options = Options();
+  options.coordinator += ",10.1.2.3:7000";
+  EXPECT_THAT(std::string(refused(options).message()),
+              HasSubstr("--coordinator 10.1.2.3:7000 is beyond loopback"));
+
+  options = Options();
+  options.coordinator += ",nowhere";
+  EXPECT_EQ(refused(options).message(), "--coordinator: found \"nowhere\", expected HOST:PORT");
+
+  options = Options();
   options.interface_address = "10.1.2.3";
   EXPECT_THAT(std::string(refused(options).message()),
               HasSubstr("allow it with --insecure-tensors-beyond-loopback"));
@@ -445,6 +454,26 @@ TEST_F(DaemonTest, RefusesBadOptions) {
   EXPECT_THAT(
       std::string(refused(options).message()),
       HasSubstr(absl::StrCat("metrics: cannot listen on 127.0.0.1:", daemon_->metrics_port())));
+}
+
+TEST_F(DaemonTest, OfSeveralCoordinatorsTheOneThatLeadsIsFound) {
+  FakeCoordinator standby(0, {}, grpc::Status(grpc::StatusCode::UNAVAILABLE, "standby"));
+  DaemonOptions options = Options();
+  options.coordinator =
+      absl::StrCat("127.0.0.1:1,", standby.address(), ",", coordinator_->address());
+  StartDaemon(options);
+  ASSERT_TRUE(coordinator_->WaitFor([&] { return coordinator_->heartbeats >= 1; }));
+}
+
+TEST_F(DaemonTest, AWorkerFollowsTheLeadershipToAnotherAddress) {
+  auto next = std::make_unique<FakeCoordinator>();
+  DaemonOptions options = Options();
+  options.coordinator = absl::StrCat(coordinator_->address(), ",", next->address());
+  StartDaemon(options);
+  ASSERT_TRUE(coordinator_->WaitFor([&] { return coordinator_->heartbeats >= 1; }));
+  coordinator_.reset();
+  ASSERT_TRUE(next->WaitFor([&] { return next->heartbeats >= 1; }));
+  coordinator_ = std::move(next);
 }
 
 TEST_F(DaemonTest, EachDangerHasAFlagOfItsOwn) {

@@ -5,6 +5,7 @@
 #include <future>
 
 #include "coordinator/cli/client/client.h"
+#include "coordinator/service/refusal_server.h"
 #include "proto/base/files.h"
 #include "tests/coordinator/cli/fake_coordinator.h"
 
@@ -66,6 +67,46 @@ TEST_F(ConnectTest, NobodyListensIsReportedSoon) {
   Client client(absl::StrCat("127.0.0.1:", port_), {}, interrupt);
   const auto job = client.GetJob({});
   EXPECT_EQ(job.status().code(), absl::StatusCode::kUnavailable) << job.status();
+}
+
+TEST_F(ConnectTest, OfSeveralAddressesTheOneThatAnswersIsUsed) {
+  jobs_.jobs = {MakeJob("gpt", Job::RUNNING)};
+  StartServer();
+  Interrupt interrupt;
+  Client client(absl::StrCat("127.0.0.1:1,127.0.0.1:", port_), {}, interrupt);
+  v1alpha1::GetJobRequest request;
+  request.set_name("jobs/gpt");
+  for (int i = 0; i < 2; ++i) {
+    const auto job = client.GetJob(request);
+    EXPECT_TRUE(job.ok()) << job.status();
+  }
+}
+
+TEST_F(ConnectTest, AStandbyIsPassedOver) {
+  jobs_.jobs = {MakeJob("gpt", Job::RUNNING)};
+  StartServer();
+  auto standby = service::RefusalServer::Start({.listen = "127.0.0.1:0"});
+  ASSERT_TRUE(standby.ok()) << standby.status();
+  Interrupt interrupt;
+  Client client(absl::StrCat("127.0.0.1:", (*standby)->port(), ",127.0.0.1:", port_), {},
+                interrupt);
+  v1alpha1::GetJobRequest request;
+  request.set_name("jobs/gpt");
+  const auto job = client.GetJob(request);
+  EXPECT_TRUE(job.ok()) << job.status();
+}
+
+TEST_F(ConnectTest, StandbysAloneAreTheErrorInTheEnd) {
+  auto standby = service::RefusalServer::Start({.listen = "127.0.0.1:0"});
+  ASSERT_TRUE(standby.ok()) << standby.status();
+  (*standby)->SetReason("standby without a leader: etcd is away", "");
+  Interrupt interrupt;
+  Client client(absl::StrCat("127.0.0.1:", (*standby)->port(), ",127.0.0.1:1"), {}, interrupt);
+  client.set_call_deadline(absl::Seconds(1));
+  const auto job = client.GetJob({});
+  EXPECT_EQ(job.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(job.status().message(), "standby without a leader: etcd is away");
+  EXPECT_EQ(ErrorReason(job.status()), "STANDBY");
 }
 
 TEST_F(ConnectTest, InterruptEndsTheWaitForAHandshake) {

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "coordinator/service/refusal_server.h"
+
+#include <grpcpp/generic/async_generic_service.h>
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/health_check_service_interface.h>
+
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/service/build_server.h"
+#include "coordinator/service/errors.h"
+#include "proto/base/clock.h"
+#include "proto/base/mutex.h"
+#include "proto/base/status_macros.h"
+#include "proto/tls/credentials.h"
+
+namespace stretto::service {
+namespace {
+
+// One call, which is refused.
+class Refusal final : public grpc::ServerGenericBidiReactor {
+ public:
+  explicit Refusal(const grpc::Status& status) { Finish(status); }
+  void OnDone() override { delete this; }
+};
+
+}  // namespace
+
+struct RefusalServer::Impl final : public grpc::CallbackGenericService {
+  grpc::ServerGenericBidiReactor* CreateReactor(grpc::GenericCallbackServerContext*) override {
+    const MutexLock lock(mu);
+    return new Refusal(ToGrpcStatus(refusal));
+  }
+
+  Mutex mu;
+  absl::Status refusal GUARDED_BY(mu);
+  std::unique_ptr<grpc::Server> server;
+  int port = 0;
+};
+
+RefusalServer::RefusalServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+RefusalServer::~RefusalServer() {
+  if (impl_->server == nullptr) return;
+  impl_->server->Shutdown(std::chrono::system_clock::now());
+  impl_->server->Wait();
+}
+
+int RefusalServer::port() const { return impl_->port; }
+
+void RefusalServer::SetReason(const std::string& reason, const std::string& leader) {
+  const MutexLock lock(impl_->mu);
+  impl_->refusal = WithReason(absl::UnavailableError(reason), "STANDBY", {{"leader", leader}});
+}
+
+absl::StatusOr<std::unique_ptr<RefusalServer>> RefusalServer::Start(const ServerOptions& options) {
+  RETURN_IF_ERROR(CheckListenAddress(options));
+  if (!options.tls.empty()) {
+    RETURN_IF_ERROR(
+        tls::CheckFiles(options.tls, tls::Role::kCoordinator, Clock::Real().Now()).status());
+  }
+  std::unique_ptr<RefusalServer> server(new RefusalServer(std::make_unique<Impl>()));
+  Impl& impl = *server->impl_;
+  server->SetReason("standby; it has just started", "");
+  ASSIGN_OR_RETURN(impl.server,
+                   BuildServer(options,
+                               options.tls.empty() ? grpc::InsecureServerCredentials()
+                                                   : tls::ServerCredentials(options.tls),
+                               &impl.port, [&](grpc::ServerBuilder& builder) {
+                                 builder.RegisterCallbackGenericService(&impl);
+                               }));
+  impl.server->GetHealthCheckService()->SetServingStatus(false);
+  return server;
+}
+
+}  // namespace stretto::service

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Two coordinators with their state in etcd: whatever happens to the one that leads, the other one
+// continues within seconds, and no step and no acknowledged job is lost.
+
+#include <signal.h>
+
+#include <filesystem>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "tests/coordinator/store/etcd_server.h"
+#include "tests/integration/cluster.h"
+#include "tests/integration/cut_link.h"
+
+namespace stretto::integration {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class StandbyTest : public ClusterTest {
+ protected:
+  // What is promised of a fail-over.
+  static constexpr absl::Duration kFailOver = absl::Seconds(10);
+
+  struct Coordinator {
+    std::unique_ptr<Process> process;
+    std::string endpoints, grpc = "0", metrics = "0";
+  };
+
+  void SetUp() override {
+    if (!EtcdServer::Installed()) GTEST_SKIP() << EtcdServer::kSkipped;
+    StartEtcd({});
+  }
+  void StartEtcd(std::vector<std::string> flags) {
+    etcd_.reset();
+    fs::remove_all(Path("etcd"));
+    fs::create_directories(Path("etcd"));
+    etcd_ = std::make_unique<EtcdServer>(Path("etcd"), std::move(flags));
+  }
+  std::string Coordinators() const override {
+    return absl::StrCat("127.0.0.1:", a_.grpc, ",127.0.0.1:", b_.grpc);
+  }
+
+  // Again on the same ports and folder, as systemd does it.
+  void Start(Coordinator& coordinator, const std::string& name, const Arguments& flags = {}) {
+    if (coordinator.endpoints.empty()) coordinator.endpoints = etcd_->endpoint();
+    Arguments argv = {STRETTO_BINARY_DIR "/stretto-coordinator",
+                      "--listen",
+                      "127.0.0.1:" + coordinator.grpc,
+                      "--metrics-listen",
+                      "127.0.0.1:" + coordinator.metrics,
+                      "--state-dir",
+                      Path(name),
+                      "--etcd-endpoints",
+                      coordinator.endpoints};
+    argv.insert(argv.end(), flags.begin(), flags.end());
+    coordinator.process = std::make_unique<Process>(argv, Path("coordinator-log-" + name));
+    const std::string line = coordinator.process->AwaitLine("standby ");
+    coordinator.grpc = Word(line, "grpc=");
+    coordinator.metrics = Word(line, "metrics=");
+  }
+  // `a` leads, `b` waits, and a job trains.
+  void StartAll(int steps) {
+    Start(a_, "a");
+    a_.process->AwaitLine("listening ");
+    Start(b_, "b");
+    ASSERT_TRUE(Eventually([&] {
+      return absl::StrContains(Fetch(b_.metrics, "/readyz"),
+                               "standby; the leader is 127.0.0.1:" + a_.grpc);
+    })) << Fetch(b_.metrics, "/readyz");
+    EXPECT_THAT(Fetch(b_.metrics, "/healthz"), HasSubstr(" 200 "));
+    StartWorker("node-a", 2);
+    ASSERT_EQ(Stretto(Submit({.name = "trains", .steps = steps, .more = kSlow}, {})).code, 0);
+    AwaitStep("trains", 3);
+    trainer_ = TrainerPid("trains", 0);
+    for (const char* name : {"first", "second"}) Acknowledge(name);
+  }
+  // Submits a job that waits for the one that trains.
+  void Acknowledge(const std::string& name) {
+    const Outcome outcome = Stretto(Submit({.name = name, .steps = 2}, {}));
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    if (outcome.code == 0) acknowledged_.push_back(name);
+  }
+  // From now until a job is accepted and the run reports steps again.
+  void ExpectFailOver(const char* submitted) {
+    const absl::Time begin = absl::Now();
+    const int before = LoggedStep("trains", 0);
+    // A leader that has lost etcd refuses it, until another one leads.
+    ASSERT_TRUE(
+        Eventually([&] { return Stretto(Submit({.name = submitted, .steps = 2}, {})).code == 0; }));
+    acknowledged_.push_back(submitted);
+    const absl::Duration accepted = absl::Now() - begin;
+    AwaitStep("trains", before + 1);
+    const absl::Duration reported = absl::Now() - begin;
+    std::cout << "a job was accepted after " << accepted << ", a step reported after " << reported
+              << "\n";
+    EXPECT_LT(accepted, kFailOver);
+    EXPECT_LT(reported, kFailOver);
+  }
+  void ExpectNothingLost(int steps) {
+    const Json job = AwaitState("trains", "SUCCEEDED");
+    EXPECT_EQ(job["attempt"], 1);
+    EXPECT_EQ(NumbersOf(Steps("trains")), Range(1, steps));
+    for (const std::string& name : acknowledged_) AwaitState(name, "SUCCEEDED");
+  }
+  // A leader that may not lead any more says so and is gone.
+  void ExpectEnded(Coordinator& coordinator) {
+    EXPECT_EQ(coordinator.process->Wait(), 1);
+    EXPECT_THAT(coordinator.process->err(), HasSubstr("no longer the leader under /stretto/"));
+  }
+  static std::string Word(const std::string& line, const std::string& key) {
+    const size_t begin = line.find(key) + key.size();
+    return line.substr(begin, line.find_first_of(" \n", begin) - begin);
+  }
+
+  std::unique_ptr<EtcdServer> etcd_;
+  Coordinator a_, b_;
+  pid_t trainer_ = 0;
+  std::vector<std::string> acknowledged_;
+};
+
+TEST_F(StandbyTest, AKilledLeaderLosesNothing) {
+  StartAll(150);
+  const auto watch = StartStretto({"job", "watch", "trains", "-o", "json"});
+  // Some of them are accepted, some are refused, and some never hear what became of them.
+  std::map<std::string, std::unique_ptr<Process>> submissions;
+  for (int i = 0; i < 6; ++i) {
+    const std::string name = absl::StrCat("race-", i);
+    submissions[name] = StartStretto(Submit({.name = name, .steps = 2}, {}));
+  }
+  a_.process->Kill();
+  ExpectFailOver("third");
+  for (const auto& [name, submission] : submissions) {
+    if (submission->Wait() == 0) acknowledged_.push_back(name);
+  }
+  EXPECT_EQ(TrainerPid("trains", 0), trainer_);
+  Start(a_, "a");  // is the standby now
+  ASSERT_TRUE(Eventually([&] {
+    return absl::StrContains(Fetch(a_.metrics, "/readyz"), "the leader is 127.0.0.1:" + b_.grpc);
+  }));
+  ExpectNothingLost(150);
+  EXPECT_EQ(watch->Wait(), 0) << watch->err();
+  EXPECT_EQ(NumbersOf(StepsIn(watch->out())), Range(1, 150));
+}
+
+TEST_F(StandbyTest, ALeaderThatStopsHandsOverAtOnce) {
+  StartAll(60);
+  a_.process->Signal(SIGTERM);
+  EXPECT_EQ(a_.process->Wait(), 0);
+  ExpectFailOver("third");
+  ExpectNothingLost(60);
+}
+
+TEST_F(StandbyTest, ALeaderThatIsCutOffFromEtcdEndsAndLosesNothing) {
+  CutLink link(etcd_->port());
+  a_.endpoints = link.address();
+  StartAll(150);
+  link.Cut();
+  ExpectFailOver("third");
+  ExpectEnded(a_);
+  link.Heal();
+  ExpectNothingLost(150);
+}
+
+TEST_F(StandbyTest, ALeaderThatIsPausedDoesNothingAfterwards) {
+  StartAll(200);
+  a_.process->Signal(SIGSTOP);
+  ExpectFailOver("third");
+  a_.process->Signal(SIGCONT);
+  ExpectEnded(a_);
+  EXPECT_EQ(TrainerPid("trains", 0), trainer_);
+  ExpectNothingLost(200);
+}
+
+TEST_F(StandbyTest, WithoutEtcdRunsContinueAndNothingIsAccepted) {
+  constexpr absl::Duration kAway = absl::Seconds(20);
+  StartAll(300);
+  const absl::Time begin = absl::Now();
+  etcd_->Kill();
+  ExpectEnded(a_);
+  Start(a_, "a");
+  const Outcome refused = Stretto(Submit({.name = "early", .steps = 2}, {}));
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_THAT(refused.err, HasSubstr("standby without a leader: etcd at " + etcd_->endpoint()));
+  const int step = LoggedStep("trains", 0);
+  ASSERT_TRUE(Eventually([&] { return LoggedStep("trains", 0) > step + 3; }));
+  while (absl::Now() - begin < kAway) Pause();
+  etcd_->Start();
+  ExpectFailOver("late");
+  EXPECT_EQ(TrainerPid("trains", 0), trainer_);
+  ExpectNothingLost(300);
+  EXPECT_NE(Stretto({"job", "get", "early"}).code, 0);
+}
+
+TEST_F(StandbyTest, AFullEtcdHarmsNoRunAndRefusesNewJobs) {
+  StartEtcd({"--quota-backend-bytes=300000"});
+  StartAll(100'000);
+  Outcome refused;
+  for (int i = 0; i < 200 && refused.code <= 0; ++i) {
+    refused = Stretto(Submit({.name = absl::StrCat("more-", i), .steps = 1}, {}));
+  }
+  EXPECT_THAT(refused.err, HasSubstr("database space exceeded. Nothing new is accepted until it "
+                                     "has room; jobs that run continue"));
+  const int step = LoggedStep("trains", 0);
+  ASSERT_TRUE(Eventually([&] { return LoggedStep("trains", 0) > step + 3; }));
+  EXPECT_TRUE(a_.process->running());
+}
+
+TEST_F(StandbyTest, WhatCannotWorkIsRefusedAtTheStart) {
+  const auto refused = [&](const Arguments& flags) {
+    Arguments argv = {STRETTO_BINARY_DIR "/stretto-coordinator",
+                      "--listen",
+                      "127.0.0.1:0",
+                      "--metrics-listen",
+                      "127.0.0.1:0",
+                      "--state-dir",
+                      Path("refused")};
+    argv.insert(argv.end(), flags.begin(), flags.end());
+    const Outcome outcome = RunDaemon(argv);
+    EXPECT_NE(outcome.code, 0);
+    return outcome.err + outcome.out;
+  };
+  EXPECT_THAT(refused({"--etcd-endpoints", "nowhere"}),
+              HasSubstr("--etcd-endpoints: found \"nowhere\", expected HOST:PORT"));
+  EXPECT_THAT(refused({"--etcd-endpoints", "10.1.2.3:2379"}),
+              AllOf(HasSubstr("found 10.1.2.3:2379 without TLS"), HasSubstr("--etcd-ca"),
+                    HasSubstr("--insecure-etcd-beyond-loopback")));
+  EXPECT_THAT(refused({"--etcd-endpoints", etcd_->endpoint(), "--etcd-prefix", "stretto"}),
+              HasSubstr("--etcd-prefix: found \"stretto\", expected one that begins and ends"));
+  EXPECT_THAT(refused({"--etcd-endpoints", etcd_->endpoint(), "--advertise", "here"}),
+              HasSubstr("--advertise: found \"here\", expected HOST:PORT"));
+  EXPECT_THAT(refused({"--etcd-endpoints", etcd_->endpoint(), "--repair"}), HasSubstr("excludes"));
+  fs::create_directories(Path("refused"));
+  ASSERT_TRUE(WriteFileAtomic(Path("refused/cluster"), "another\n").ok());
+  EXPECT_THAT(refused({"--etcd-endpoints", etcd_->endpoint()}),
+              HasSubstr("found no cluster, expected another: its contents are lost"));
+  Start(a_, "a");
+  a_.process->AwaitLine("listening ");
+  EXPECT_THAT(refused({"--etcd-endpoints", etcd_->endpoint()}),
+              AllOf(HasSubstr("belongs to cluster "),
+                    HasSubstr("; this coordinator belongs to cluster another")));
+}
+
+}  // namespace
+}  // namespace stretto::integration
