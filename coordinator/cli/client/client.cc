@@ -207,8 +207,8 @@ absl::StatusOr<v1alpha1::Job> Client::CancelJob(const v1alpha1::CancelJobRequest
 }
 
 absl::StatusOr<v1alpha1::Job> Client::CheckpointJob(const v1alpha1::CheckpointJobRequest& request) {
-  return Stubs::Call<v1alpha1::Job>(*this, *stubs_->jobs,
-                                    &v1alpha1::JobService::Stub::CheckpointJob, request);
+  return Peers::Call<v1alpha1::Job>(*this, &Peer::jobs, &v1alpha1::JobService::Stub::CheckpointJob,
+                                    request);
 }
 
 absl::StatusOr<v1alpha1::Job> Client::SuspendJob(const v1alpha1::SuspendJobRequest& request) {
