@@ -234,7 +234,7 @@ class EtcdStore final : public JobStore {
     return NotLeader();
   }
 
-  // EtcdWrites what the parts of `commit` contain, and erases them with the last.
+  // Writes what the parts of `commit` contain, and erases them with the last.
   absl::Status CarryOut(const CommitRow& commit) {
     for (int64_t i = 0; i < commit.parts; ++i) {
       const std::string key = absl::StrCat(PartsKey(commit.id), i);
