@@ -456,26 +456,6 @@ TEST_F(DaemonTest, RefusesBadOptions) {
       HasSubstr(absl::StrCat("metrics: cannot listen on 127.0.0.1:", daemon_->metrics_port())));
 }
 
-TEST_F(DaemonTest, OfSeveralCoordinatorsTheOneThatLeadsIsFound) {
-  FakeCoordinator standby(0, {}, grpc::Status(grpc::StatusCode::UNAVAILABLE, "standby"));
-  DaemonOptions options = Options();
-  options.coordinator =
-      absl::StrCat("127.0.0.1:1,", standby.address(), ",", coordinator_->address());
-  StartDaemon(options);
-  ASSERT_TRUE(coordinator_->WaitFor([&] { return coordinator_->heartbeats >= 1; }));
-}
-
-TEST_F(DaemonTest, AWorkerFollowsTheLeadershipToAnotherAddress) {
-  auto next = std::make_unique<FakeCoordinator>();
-  DaemonOptions options = Options();
-  options.coordinator = absl::StrCat(coordinator_->address(), ",", next->address());
-  StartDaemon(options);
-  ASSERT_TRUE(coordinator_->WaitFor([&] { return coordinator_->heartbeats >= 1; }));
-  coordinator_.reset();
-  ASSERT_TRUE(next->WaitFor([&] { return next->heartbeats >= 1; }));
-  coordinator_ = std::move(next);
-}
-
 TEST_F(DaemonTest, EachDangerHasAFlagOfItsOwn) {
   DaemonOptions options = Options();
   options.metrics_listen = "0.0.0.0:0";
@@ -494,28 +474,6 @@ TEST_F(DaemonTest, EachDangerHasAFlagOfItsOwn) {
             absl::StrCat("--tls-certificate ", options.tls.certificate,
                          ": found the certificate of worker node-a, expected one of --name node-b "
                          "or without a name"));
-}
-
-TEST_F(DaemonTest, DenialBeforeTheFirstRegistrationEndsIt) {
-  coordinator_->refusal =
-      grpc::Status(grpc::StatusCode::PERMISSION_DENIED, "found the certificate of worker node-z");
-  StartDaemon();
-  pollfd event = {daemon_->event_fd(), POLLIN, 0};
-  ASSERT_EQ(::poll(&event, 1, 20'000), 1);
-  ASSERT_TRUE(daemon_->refusal().has_value());
-  EXPECT_THAT(std::string(daemon_->refusal()->message()), HasSubstr("refused worker node-a"));
-}
-
-TEST_F(DaemonTest, LaterADenialIsTriedAgain) {
-  StartDaemon();
-  ASSERT_TRUE(coordinator_->WaitFor([&] { return coordinator_->heartbeats >= 1; }));
-  const int port = coordinator_->port();
-  coordinator_.reset();
-  coordinator_ = std::make_unique<FakeCoordinator>(
-      port, std::vector<v1::HeldRankReply>{},
-      grpc::Status(grpc::StatusCode::PERMISSION_DENIED, "not you"));
-  ASSERT_TRUE(coordinator_->WaitFor([&] { return coordinator_->refused >= 2; }));
-  EXPECT_FALSE(daemon_->refusal().has_value());
 }
 
 }  // namespace

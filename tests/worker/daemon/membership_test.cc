@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // A daemon and the cluster that it belongs to: what happens to its trainers when a coordinator does
-// not know them.
+// not know them, and how it finds the coordinator that leads.
 
 #include <poll.h>
 
@@ -84,6 +84,48 @@ TEST_F(MembershipTest, ADamagedMembershipIsRefusedNamingTheFile) {
     EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << text;
     EXPECT_THAT(std::string(status.message()), HasSubstr(dir_.path() + "/cluster: found "));
   }
+}
+
+TEST_F(MembershipTest, OfSeveralCoordinatorsTheOneThatLeadsIsFound) {
+  FakeCoordinator standby(0, {}, grpc::Status(grpc::StatusCode::UNAVAILABLE, "standby"));
+  DaemonOptions options = Options();
+  options.coordinator =
+      absl::StrCat("127.0.0.1:1,", standby.address(), ",", coordinator_->address());
+  StartDaemon(options);
+  ASSERT_TRUE(coordinator_->WaitFor([&] { return coordinator_->heartbeats >= 1; }));
+}
+
+TEST_F(MembershipTest, AWorkerFollowsTheLeadershipToAnotherAddress) {
+  auto next = std::make_unique<FakeCoordinator>();
+  DaemonOptions options = Options();
+  options.coordinator = absl::StrCat(coordinator_->address(), ",", next->address());
+  StartDaemon(options);
+  ASSERT_TRUE(coordinator_->WaitFor([&] { return coordinator_->heartbeats >= 1; }));
+  coordinator_.reset();
+  ASSERT_TRUE(next->WaitFor([&] { return next->heartbeats >= 1; }));
+  coordinator_ = std::move(next);
+}
+
+TEST_F(MembershipTest, DenialBeforeTheFirstRegistrationEndsIt) {
+  coordinator_->refusal =
+      grpc::Status(grpc::StatusCode::PERMISSION_DENIED, "found the certificate of worker node-z");
+  StartDaemon();
+  pollfd event = {daemon_->event_fd(), POLLIN, 0};
+  ASSERT_EQ(::poll(&event, 1, 20'000), 1);
+  ASSERT_TRUE(daemon_->refusal().has_value());
+  EXPECT_THAT(std::string(daemon_->refusal()->message()), HasSubstr("refused worker node-a"));
+}
+
+TEST_F(MembershipTest, LaterADenialIsTriedAgain) {
+  StartDaemon();
+  ASSERT_TRUE(coordinator_->WaitFor([&] { return coordinator_->heartbeats >= 1; }));
+  const int port = coordinator_->port();
+  coordinator_.reset();
+  coordinator_ = std::make_unique<FakeCoordinator>(
+      port, std::vector<v1::HeldRankReply>{},
+      grpc::Status(grpc::StatusCode::PERMISSION_DENIED, "not you"));
+  ASSERT_TRUE(coordinator_->WaitFor([&] { return coordinator_->refused >= 2; }));
+  EXPECT_FALSE(daemon_->refusal().has_value());
 }
 
 }  // namespace

@@ -156,7 +156,7 @@ class TrainingTest : public TinyJobTest {
 
   bool asynchronous_ = false;  // checkpoints
   CheckpointFiles files_;
-  OnBegin on_evaluation_;  // at its operations
+  OnBegin on_evaluation_;                     // at its operations
   std::function<void(DaemonLink&)> on_link_;  // of rank 0, before it trains
   std::atomic<bool> terminate_ = false;
   absl::Duration slept_;  // by rank 0

@@ -154,7 +154,7 @@ TEST_F(OverlapTest, TheSequencesOfAStepAreDividedInSeveralWays) {
                                  row["micro_batches"].get<int>(), " x ", row["batch"].get<int>(),
                                  " / ", row["slices"].get<int>()));
     // The synchronous step has three micro-batches, so only a step of three has the same pairs.
-    EXPECT_EQ(row["hidden_paired"].is_null(), row["micro_batches"] != 3) << row;
+    EXPECT_EQ(row["hidden_ceiling_paired"].is_null(), row["micro_batches"] != 3) << row;
     EXPECT_EQ(row["t_comp"], result["schedules"][0]["t_comp"]);
     EXPECT_GT(row["activations"], 0);
     EXPECT_EQ(row["activations_serial"], result["schedules"][0]["activations_serial"]);

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+
+// Finds orders for the cells of one stage, writes each as a plan, and takes the one that the judge
+// prefers over all stages.
+
 #include "worker/engine/schedule/search/find_weave.h"
 
 #include <algorithm>
