@@ -28,12 +28,12 @@ struct EtcdStoreOptions {
   std::string prefix = "";  // as LeaderOptions
   // The cluster that this coordinator belongs to; empty: any.
   std::string cluster_id = "";
-  // Of one transaction. etcd takes 128 operations and 1.5 MiB unless it is told otherwise.
+  // Of one transaction. By default etcd takes 128 operations and 1.5 MiB.
   size_t max_operations = 100;
   size_t max_bytes = 1 << 20;
   // How long a commit may take, after which its outcome is not known.
   absl::Duration commit_within = absl::Seconds(2);
-  // etcd keeps every value that a key ever had until it is told to drop them. After this number of
+  // etcd keeps every value that a key ever had until a compaction drops them. After this number of
   // commits, those before the last as many are dropped.
   int64_t commits_per_compaction = 1000;
 };

@@ -190,7 +190,7 @@ TEST_F(StragglerConditionTest, NamesRankWorkerAndHowMuchOthersWait) {
   EXPECT_THAT(scene_.EventsOf("j"), HasSubstr("RUNNING Straggler: rank 1 on worker b"));
   scene_.TakeLog();
   Train(40, 0.85);
-  EXPECT_THAT(scene_.TakeText(), ::testing::Not(HasSubstr("watch j")));  // it is said once
+  EXPECT_THAT(scene_.TakeText(), ::testing::Not(HasSubstr("watch j")));  // it is reported once
   Train(40, 0.6);
   EXPECT_EQ(Balanced(), "Balanced: ");
 }
