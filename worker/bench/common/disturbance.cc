@@ -27,8 +27,8 @@ std::vector<size_t> QuietOf(absl::Span<const double> seconds) {
 std::vector<Disturbance> DisturbancesOf(std::vector<ProgramRounds> programs) {
   std::vector<Disturbance> found;
   for (ProgramRounds& rounds : programs) {
-    const double spread = SpreadOf(rounds.seconds);
-    if (spread > kMostSpread) found.push_back({std::move(rounds.program), spread});
+    if (QuietOf(rounds.seconds).size() == rounds.seconds.size()) continue;
+    found.push_back({std::move(rounds.program), SpreadOf(rounds.seconds)});
   }
   std::stable_sort(found.begin(), found.end(),
                    [](const Disturbance& a, const Disturbance& b) { return a.spread > b.spread; });

@@ -30,8 +30,8 @@ struct Disturbance {
   double spread = 0;
 };
 
-// Returns the programs whose rounds spread by more than kMostSpread, the worst one first. A program
-// that ran once has no spread.
+// Returns the programs of which some rounds are not quiet, the worst one first. The only round of a
+// program is quiet.
 std::vector<Disturbance> DisturbancesOf(std::vector<ProgramRounds> programs);
 
 // Returns a line for each, and one that tells what follows from them; empty without any.

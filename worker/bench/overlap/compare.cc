@@ -33,9 +33,6 @@
 namespace stretto::bench {
 namespace {
 
-// How often programs are timed at most, as a multiple of --repeats, if other work disturbs them.
-constexpr int kMostRounds = 4;
-
 // How long t_occupy's blocks stay, relative to the schedule's own time.
 constexpr double kOccupied = 1.5;
 
@@ -177,8 +174,7 @@ class Comparer {
       programs.push_back({comp, comm, serial, overlap, oracle, comp_sliced});
       ASSIGN_OR_RETURN(programs.back().occupied, AddOccupied(finalist));
     }
-    RETURN_IF_ERROR(TimeRounds());
-    result_.disturbed = DisturbancesOf(Rounds());
+    RETURN_IF_ERROR(TimeAll());
     CountWire(comm->program);
     const double t_comm = MedianOfRuns(*comm, [](const StepSample& s) { return s.step.seconds; });
     CheckBound("t_comm", t_comm, "its time on the wire", result_.wire_seconds.value_or(0));
@@ -193,49 +189,17 @@ class Comparer {
     return absl::OkStatus();
   }
 
-  // Times all programs in rounds, and those that other work disturbed in further rounds, until each
-  // has as many quiet runs as there are rounds. All ranks have the same samples, those of the
-  // slowest, so they agree on what is timed again.
-  absl::Status TimeRounds() {
-    const auto quiet = [&](const Measured& measured) { return QuietOf(StepSecondsOf(measured)); };
-    const auto lacks = [&](const Measured& measured) {
-      return measured.runs.empty() ||
-             std::ssize(quiet(measured)) < options_.repeats * options_.steps;
-    };
-    for (int round = 1; round <= kMostRounds * options_.repeats; ++round) {
-      int timed = 0;
-      for (Measured& measured : measured_) {
-        if (round > options_.repeats && !lacks(measured)) continue;
-        RETURN_IF_ERROR(rig_.Time(&measured));
-        ++timed;
-      }
-      if (timed > 0) {
-        say_(absl::StrCat("round ", round, " of ", std::max(round, options_.repeats), ": ", timed,
-                          " programs"));
-      }
-    }
-    for (Measured& measured : measured_) {
-      if (lacks(measured)) continue;  // all of its runs show how disturbed it was
-      decltype(measured.runs) kept;
-      for (size_t i : quiet(measured)) kept.push_back(std::move(measured.runs[i]));
-      result_.runs_left_out += std::ssize(measured.runs) - std::ssize(kept);
-      measured.runs = std::move(kept);
-    }
-    return absl::OkStatus();
-  }
-
-  static std::vector<double> StepSecondsOf(const Measured& measured) {
-    std::vector<double> seconds;
-    for (const auto& run : measured.runs) seconds.push_back(run.slowest.step.seconds);
-    return seconds;
-  }
-
-  std::vector<ProgramRounds> Rounds() const {
-    std::vector<ProgramRounds> rounds;
+  absl::Status TimeAll() {
+    std::vector<TimedProgram> programs;
     for (size_t i = 0; i < measured_.size(); ++i) {
-      rounds.push_back({names_[i], StepSecondsOf(measured_[i])});
+      Measured& measured = measured_[i];
+      programs.push_back(Timed<bench::Run>(
+          names_[i], &measured.runs, [&] { return rig_.Time(&measured); },
+          [](const bench::Run& run) { return run.slowest.step.seconds; }));
     }
-    return rounds;
+    ASSIGN_OR_RETURN(result_.rounds,
+                     TimeInRounds(programs, options_.repeats, options_.steps, say_));
+    return absl::OkStatus();
   }
 
   // Returns null for a real link.
@@ -292,7 +256,8 @@ class Comparer {
     result.serial_activations = programs.serial->activations;
     result.t_optimizer =
         MedianOfRuns(*programs.overlap, [](const StepSample& s) { return s.optimizer; });
-    result.samples = StepSecondsOf(*programs.overlap);
+    for (const bench::Run& run : programs.overlap->runs)
+      result.samples.push_back(run.slowest.step.seconds);
     CheckBound(absl::StrCat("t_overlap of ", Describe(candidate.choice)),
                result.figures.step.t_overlap, "t_ideal", result.figures.ideal());
     CostModel cost;

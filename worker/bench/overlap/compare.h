@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "worker/bench/common/disturbance.h"
+#include "worker/bench/common/rounds.h"
 #include "worker/bench/overlap/choices.h"
 #include "worker/bench/overlap/figures.h"
 #include "worker/bench/overlap/rig.h"
@@ -36,9 +36,8 @@ struct ScheduleResult {
 };
 
 struct Comparison {
-  std::vector<Disturbance> disturbed;  // of the runs that are kept
-  int64_t runs_left_out = 0;           // that other work disturbed and that were repeated
-  std::vector<Candidate> candidates;   // every candidate of the search
+  Rounds rounds;
+  std::vector<Candidate> candidates;  // every candidate of the search
   std::vector<ScheduleResult> schedules;
   Link link;
   int64_t wire_bytes = 0;              // sent by a rank in one t_comm
@@ -48,9 +47,6 @@ struct Comparison {
   // Schedules that failed parity, or accepted no choice though asked for, and impossible times.
   std::vector<std::string> errors;
 };
-
-// Prints progress for people, one line per call.
-using Say = std::function<void(const std::string&)>;
 
 // Every rank calls it. Errors: those of Rig; InvalidArgument for an unknown schedule. A fault of a
 // schedule is an entry of `errors` instead.

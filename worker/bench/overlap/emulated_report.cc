@@ -20,8 +20,10 @@ std::string ToText(const Comparison& comparison) {
   std::string text =
       absl::StrFormat("%-44s %10s %7s %7s %7s %7s %7s %7s\n", "schedule", "t_overlap", "/ideal",
                       "/serial", "tax", "occupy", "hid fwd", "hid bwd");
-  const auto ratio = [&](double value) { return RatioText(value, comparison.disturbed); };
-  const auto percent = [&](double value) { return PercentText(value, comparison.disturbed); };
+  const auto ratio = [&](double value) { return RatioText(value, comparison.rounds.disturbed); };
+  const auto percent = [&](double value) {
+    return PercentText(value, comparison.rounds.disturbed);
+  };
   for (const ScheduleResult& result : comparison.schedules) {
     const Figures& f = result.figures;
     absl::StrAppendFormat(
@@ -31,7 +33,7 @@ std::string ToText(const Comparison& comparison) {
         ratio(result.t_occupy.value_or(0) / f.step.t_comp_sliced), percent(f.forward.hidden()),
         percent(f.backward.hidden()));
   }
-  return absl::StrCat(text, ToText(comparison.disturbed));
+  return absl::StrCat(text, ToText(comparison.rounds));
 }
 
 std::string ToJson(const OverlapOptions& options, const EmulatedReport& report,

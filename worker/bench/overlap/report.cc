@@ -130,12 +130,11 @@ std::string ToJson(const OverlapOptions& options, const Comparison& comparison) 
                {"schedules", Json::array()},
                {"searched", Json::array()},
                {"refused", comparison.refused},
-               {"runs_left_out", comparison.runs_left_out},
                {"errors", comparison.errors}};
-  AddTo(&json, comparison.disturbed);
+  AddTo(&json, comparison.rounds);
   if (comparison.wire_seconds) json["wire_seconds"] = *comparison.wire_seconds;
   for (const ScheduleResult& result : comparison.schedules) {
-    json["schedules"].push_back(ScheduleOf(options, result, comparison.disturbed));
+    json["schedules"].push_back(ScheduleOf(options, result, comparison.rounds.disturbed));
   }
   for (const Candidate& candidate : comparison.candidates) {
     Json searched = ChoiceOf(candidate.choice);

@@ -45,7 +45,7 @@ nlohmann::ordered_json JsonOf(const PipelineOptions& options, const PipelineResu
        {"transfer_loses", result.parts.contention.communication},
        {"transfer_over_forward", result.parts.transfer_seconds / result.parts.forward_seconds},
        {"orders", nlohmann::ordered_json::array()}});
-  bench::AddTo(&json, result.disturbed);
+  bench::AddTo(&json, result.rounds);
   for (const OrderResult& order : result.orders) {
     json["orders"].push_back({{"order", order.order.name},
                               {"schedule", order.schedule},
@@ -68,7 +68,7 @@ std::string TableOf(const PipelineOptions&, const PipelineResult& result) {
       parts.forward_seconds * 1e3, parts.backward_seconds * 1e3, parts.transfer_seconds * 1e3,
       parts.transfer_seconds / parts.forward_seconds, parts.contention.compute * 100,
       parts.contention.communication * 100);
-  const auto ratio = [&](double value) { return bench::RatioText(value, result.disturbed); };
+  const auto ratio = [&](double value) { return bench::RatioText(value, result.rounds.disturbed); };
   absl::StrAppendFormat(&text, "%-22s %12s %12s %12s %12s %12s\n", "order", "step", "step/ideal",
                         "simulated", "speed-up", "of model's");
   const OrderResult* baseline = BaselineOf(result);
@@ -83,7 +83,7 @@ std::string TableOf(const PipelineOptions&, const PipelineResult& result) {
     }
     text += "\n";
   }
-  return absl::StrCat(text, bench::ToText(result.disturbed));
+  return absl::StrCat(text, bench::ToText(result.rounds));
 }
 
 }  // namespace

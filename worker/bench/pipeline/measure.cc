@@ -3,9 +3,8 @@
 // Connects the ranks as a job does. A first look at what a step is made of (computation alone, a
 // transfer alone, and what transfers take from computation) decides the warm-ups of the order
 // "slack". Then parity: two steps of each order against two of the serial oracle, which is one for
-// all orders that spread the layers alike. Then rounds. Each of them measures the parts again and
-// one step of every order, so that a machine whose speed drifts changes all of them alike. The
-// simulator gets the medians and times each order.
+// all orders that spread the layers alike. Then rounds, each of which measures the parts again and one
+// step of every order. The simulator gets the medians and times each order.
 
 #include "worker/bench/pipeline/measure.h"
 
@@ -56,14 +55,13 @@ std::vector<int> WarmUpsOf(const EngineSpec& spec) {
 
 class Measurement {
  public:
-  Measurement(const PipelineOptions& options, const std::function<void(const std::string&)>& say)
-      : options_(options), say_(say) {}
+  Measurement(const PipelineOptions& options, const Say& say) : options_(options), say_(say) {}
 
   absl::StatusOr<PipelineResult> Run() {
     RETURN_IF_ERROR(CheckCosts());
     ASSIGN_OR_RETURN(job_, MeasuredJob::Connect(MostChunksFirst(options_.specs), options_.ranks));
     ASSIGN_OR_RETURN(const auto parts, PartsMeasurement::Create(options_, *job_));
-    RETURN_IF_ERROR(parts->MeasureRound().status());
+    for (const TimedProgram& part : parts->Programs()) RETURN_IF_ERROR(part.time());
     PipelineResult result;
     ASSIGN_OR_RETURN(result.parts, parts->Medians());
     std::vector<EngineSpec> specs;
@@ -75,21 +73,19 @@ class Measurement {
                                .steps = {}});
     }
     RETURN_IF_ERROR(CheckParity(specs));
-    std::map<std::string, std::vector<double>> alone;  // of the slowest rank, by round
-    for (int round = 0; round < options_.ranks.repeats; ++round) {
-      ASSIGN_OR_RETURN(const auto measured, parts->MeasureRound());
-      for (const auto& [part, seconds] : measured) alone[part].push_back(seconds);
-      for (size_t i = 0; i < engines_.size(); ++i) {
+    std::vector<TimedProgram> programs = parts->Programs();
+    for (size_t i = 0; i < engines_.size(); ++i) {
+      std::vector<double>* steps = &result.orders[i].steps;
+      const auto time = [this, i, steps]() -> absl::Status {
         ASSIGN_OR_RETURN(const StepTime step, job_->Step(*engines_[i]));
-        result.orders[i].steps.push_back(step.seconds);
-      }
+        steps->push_back(step.seconds);
+        return absl::OkStatus();
+      };
+      programs.push_back(Timed<double>(result.orders[i].order.name, steps, time,
+                                       [](double seconds) { return seconds; }));
     }
+    ASSIGN_OR_RETURN(result.rounds, TimeInRounds(programs, options_.ranks.repeats, 1, say_));
     ASSIGN_OR_RETURN(result.parts, parts->Medians());
-    std::vector<ProgramRounds> rounds;
-    for (auto& [part, seconds] : alone) rounds.push_back({part, std::move(seconds)});
-    for (const OrderResult& order : result.orders)
-      rounds.push_back({order.order.name, order.steps});
-    result.disturbed = DisturbancesOf(std::move(rounds));
     for (size_t i = 0; i < specs.size(); ++i)
       RETURN_IF_ERROR(Simulated(specs[i], result.parts, &result.orders[i]));
     return result;
@@ -185,7 +181,7 @@ class Measurement {
   }
 
   const PipelineOptions& options_;
-  const std::function<void(const std::string&)>& say_;
+  const Say& say_;
   std::unique_ptr<MeasuredJob> job_;
   std::vector<std::unique_ptr<RankEngine>> engines_;  // by order
 };
@@ -194,8 +190,7 @@ class Measurement {
 
 double OrderResult::median() const { return MedianOf(steps); }
 
-absl::StatusOr<PipelineResult> MeasurePipeline(const PipelineOptions& options,
-                                               const std::function<void(const std::string&)>& say) {
+absl::StatusOr<PipelineResult> MeasurePipeline(const PipelineOptions& options, const Say& say) {
   return Measurement(options, say).Run();
 }
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "worker/bench/common/disturbance.h"
+#include "worker/bench/common/rounds.h"
 #include "worker/bench/options/pipeline_options.h"
 #include "worker/bench/pipeline/parts.h"
 
@@ -28,12 +28,11 @@ struct OrderResult {
 struct PipelineResult {
   PipelineParts parts;
   std::vector<OrderResult> orders;
-  std::vector<Disturbance> disturbed;  // of the rounds
+  Rounds rounds;
 };
 
 // Every rank calls this together; all get the same result. `say` gets lines for the user. Errors:
 // those of RankDevice and of executors; Internal, an order differs from its serial oracle.
-absl::StatusOr<PipelineResult> MeasurePipeline(const PipelineOptions& options,
-                                               const std::function<void(const std::string&)>& say);
+absl::StatusOr<PipelineResult> MeasurePipeline(const PipelineOptions& options, const Say& say);
 
 }  // namespace stretto::bench

@@ -50,18 +50,26 @@ absl::StatusOr<std::unique_ptr<PartsMeasurement>> PartsMeasurement::Create(
   return parts;
 }
 
-absl::StatusOr<std::map<std::string, double>> PartsMeasurement::MeasureRound() {
-  std::map<std::string, double> alone;
-  for (auto& [spread, computed] : computed_) {
-    RETURN_IF_ERROR(job_.control().Run(Collective::Barrier()));
-    ASSIGN_OR_RETURN(computed.rounds.emplace_back(), Run(*computed.engine));
-    const std::string name =
-        absl::StrCat("computation alone, chunks ", spread.chunks, spread.folded ? ", folded" : "");
-    ASSIGN_OR_RETURN(alone[name], job_.Slowest(computed.rounds.back().total));
+std::vector<TimedProgram> PartsMeasurement::Programs() {
+  std::vector<TimedProgram> programs;
+  for (auto& [spread, each] : computed_) {
+    Computed* computed = &each;
+    programs.push_back(Timed<Computation>(
+        absl::StrCat("computation alone, chunks ", spread.chunks, spread.folded ? ", folded" : ""),
+        &computed->rounds, [this, computed] { return MeasureComputation(computed); },
+        [](const Computation& computation) { return computation.slowest; }));
   }
+  return programs;
+}
+
+absl::Status PartsMeasurement::MeasureComputation(Computed* computed) {
+  RETURN_IF_ERROR(job_.control().Run(Collective::Barrier()));
+  ASSIGN_OR_RETURN(Computation found, Run(*computed->engine));
+  ASSIGN_OR_RETURN(found.slowest, job_.Slowest(found.total));
+  computed->rounds.push_back(std::move(found));
+  if (computed != &first()) return absl::OkStatus();
   RETURN_IF_ERROR(MeasureTransfers());
-  RETURN_IF_ERROR(MeasureContention());
-  return alone;
+  return MeasureContention();
 }
 
 absl::StatusOr<PartsMeasurement::Computation> PartsMeasurement::Run(trainer::RankEngine& engine) {

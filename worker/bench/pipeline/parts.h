@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "worker/bench/common/rounds.h"
 #include "worker/bench/options/pipeline_options.h"
 #include "worker/bench/ranks/measured_job.h"
 #include "worker/engine/cost/model.h"
@@ -36,9 +37,9 @@ class PartsMeasurement {
   // `job` and `options` must outlive the measurement.
   static absl::StatusOr<std::unique_ptr<PartsMeasurement>> Create(const PipelineOptions& options,
                                                                   MeasuredJob& job);
-  // Returns the seconds of each computation alone, of the slowest rank. A transfer is too short to
-  // tell whether the machine was disturbed.
-  absl::StatusOr<std::map<std::string, double>> MeasureRound();
+  // Returns the computations alone, one of each spread. The first one measures transfers too; they
+  // are too short to tell whether the machine was disturbed.
+  std::vector<TimedProgram> Programs();
   absl::StatusOr<PipelineParts> Medians();
 
  private:
@@ -46,6 +47,7 @@ class PartsMeasurement {
   struct Computation {
     double forward = 0, backward = 0;  // of all micro-batches
     double total = 0;                  // and of the optimizer
+    double slowest = 0;                // the total of the slowest rank
     std::string table;                 // as CostTable::Parse reads it
   };
 
@@ -61,6 +63,7 @@ class PartsMeasurement {
   static absl::StatusOr<Computation> Run(trainer::RankEngine& engine);
   // That of the fewest chunks.
   Computed& first() { return computed_.begin()->second; }
+  absl::Status MeasureComputation(Computed* computed);
   absl::StatusOr<double> TransferAlone();
   absl::Status MeasureTransfers();
   absl::Status MeasureContention();

@@ -21,7 +21,7 @@ using bench::VariantResult;
 nlohmann::ordered_json JsonOf(const ReplicasOptions& options, const ReplicasResult& measured) {
   nlohmann::ordered_json json = {{"model", options.model}, {"work", bench::WorkOf(options.spec)}};
   json.update({{"dp_size", options.spec.dp_size}, {"variants", nlohmann::ordered_json::array()}});
-  bench::AddTo(&json, measured.disturbed);
+  bench::AddTo(&json, measured.rounds);
   for (const VariantResult& result : measured.variants) {
     json["variants"].push_back(
         {{"name", result.name},
@@ -33,9 +33,9 @@ nlohmann::ordered_json JsonOf(const ReplicasOptions& options, const ReplicasResu
          {"comm_seconds", result.comm},
          {"comm_cpu_seconds", result.comm_cpu},
          {"ideal_seconds", result.ideal()},
-         {"hidden", bench::RatioJson(result.hidden(), measured.disturbed)},
-         {"hidden_interval", bench::RatioJson(result.hidden_interval, measured.disturbed)},
-         {"most_hidden", bench::RatioJson(result.most_hidden(), measured.disturbed)},
+         {"hidden", bench::RatioJson(result.hidden(), measured.rounds.disturbed)},
+         {"hidden_interval", bench::RatioJson(result.hidden_interval, measured.rounds.disturbed)},
+         {"most_hidden", bench::RatioJson(result.most_hidden(), measured.rounds.disturbed)},
          {"optimizer_bytes", result.optimizer_bytes}});
   }
   return json;
@@ -45,8 +45,12 @@ std::string TableOf(const ReplicasOptions&, const ReplicasResult& measured) {
   std::string text = absl::StrFormat("%-12s %12s %12s %12s %12s %12s %12s %12s %16s\n", "variant",
                                      "step", "step/ideal", "computation", "comm", "hidden",
                                      "at most", "speed-up", "optimizer");
-  const auto ratio = [&](double value) { return bench::RatioText(value, measured.disturbed); };
-  const auto percent = [&](double value) { return bench::PercentText(value, measured.disturbed); };
+  const auto ratio = [&](double value) {
+    return bench::RatioText(value, measured.rounds.disturbed);
+  };
+  const auto percent = [&](double value) {
+    return bench::PercentText(value, measured.rounds.disturbed);
+  };
   for (const VariantResult& result : measured.variants) {
     absl::StrAppendFormat(
         &text, "%-12s %9.1f ms %12s %9.1f ms %9.1f ms %12s %12s %12s %12.1f MiB\n", result.name,
@@ -55,7 +59,7 @@ std::string TableOf(const ReplicasOptions&, const ReplicasResult& measured) {
         ratio(measured.variants.front().median() / result.median()),
         static_cast<double>(result.optimizer_bytes) / (1 << 20));
   }
-  return absl::StrCat(text, bench::ToText(measured.disturbed));
+  return absl::StrCat(text, bench::ToText(measured.rounds));
 }
 
 }  // namespace

@@ -2,8 +2,7 @@
 
 // Connects the ranks as a job does. Parity first: the first steps of each variant against those of
 // its serial oracle, and losses and norms with ZeRO against those without. Then rounds, in each of
-// which each variant runs its computation alone, its collectives alone and one step, so that a
-// machine whose speed drifts changes all of them alike.
+// which each variant runs its computation alone, its collectives alone and one step.
 
 #include "worker/bench/replicas/measure.h"
 
@@ -27,28 +26,31 @@ namespace {
 using trainer::RankEngine;
 using trainer::StepResult;
 
-// What one variant needs, and its samples of all rounds.
-struct Runs {
-  std::unique_ptr<RankEngine> step, computation, communication;
-  std::vector<double> compute, comm, comm_cpu, hidden;
+// What is measured of a program in one run.
+struct Sample {
+  StepTime time;
+  double hidden;  // the share of communication that ran under computation
 };
 
-std::vector<ProgramRounds> RoundsOf(const std::vector<VariantResult>& results,
-                                    const std::vector<Runs>& runs) {
-  std::vector<ProgramRounds> rounds;
-  for (size_t i = 0; i < results.size(); ++i) {
-    const std::string& name = results[i].name;
-    rounds.push_back({name, results[i].steps});
-    rounds.push_back({absl::StrCat(name, ": computation alone"), runs[i].compute});
-    rounds.push_back({absl::StrCat(name, ": communication alone"), runs[i].comm});
-  }
-  return rounds;
+struct TimedEngine {
+  std::unique_ptr<RankEngine> engine;
+  std::vector<Sample> samples;
+};
+
+// What one variant needs.
+struct Runs {
+  TimedEngine step, computation, communication;
+};
+
+double MedianOf(const TimedEngine& timed, double StepTime::*field) {
+  std::vector<double> values;
+  for (const Sample& sample : timed.samples) values.push_back(sample.time.*field);
+  return bench::MedianOf(std::move(values));
 }
 
 class Measurement {
  public:
-  Measurement(const ReplicasOptions& options, const std::function<void(const std::string&)>& say)
-      : options_(options), say_(say) {}
+  Measurement(const ReplicasOptions& options, const Say& say) : options_(options), say_(say) {}
 
   absl::StatusOr<ReplicasResult> Run() {
     ASSIGN_OR_RETURN(job_, MeasuredJob::Connect({options_.spec}, options_.ranks));
@@ -65,20 +67,18 @@ class Measurement {
       ASSIGN_OR_RETURN(oracles.emplace_back(), Prepare(&results[i], &runs[i]));
     }
     RETURN_IF_ERROR(ExpectSameLosses(oracles[1], oracles[2]));
-    for (int round = 0; round < options_.ranks.repeats; ++round) {
-      for (size_t i = 0; i < results.size(); ++i)
-        RETURN_IF_ERROR(MeasureRound(&results[i], &runs[i]));
-    }
-    const std::vector<Disturbance> disturbed = DisturbancesOf(RoundsOf(results, runs));
+    std::vector<TimedProgram> programs;
     for (size_t i = 0; i < results.size(); ++i) {
-      results[i].compute = MedianOf(runs[i].compute);
-      results[i].comm = MedianOf(runs[i].comm);
-      ASSIGN_OR_RETURN(results[i].comm_cpu, job_->Slowest(MedianOf(runs[i].comm_cpu)));
-      // The ranks agree on the smallest share.
-      ASSIGN_OR_RETURN(const double exposed, job_->Slowest(1 - MedianOf(runs[i].hidden)));
-      results[i].hidden_interval = 1 - exposed;
+      const std::string& name = results[i].name;
+      programs.push_back(
+          ProgramOf(absl::StrCat(name, ": computation alone"), &runs[i].computation));
+      programs.push_back(
+          ProgramOf(absl::StrCat(name, ": communication alone"), &runs[i].communication));
+      programs.push_back(ProgramOf(name, &runs[i].step));
     }
-    return ReplicasResult{std::move(results), disturbed};
+    ASSIGN_OR_RETURN(Rounds rounds, TimeInRounds(programs, options_.ranks.repeats, 1, say_));
+    for (size_t i = 0; i < results.size(); ++i) RETURN_IF_ERROR(Evaluate(runs[i], &results[i]));
+    return ReplicasResult{std::move(results), std::move(rounds)};
   }
 
  private:
@@ -87,17 +87,17 @@ class Measurement {
     ASSIGN_OR_RETURN(auto serial, job_->Make(result->spec, Variant::kSerialOracle));
     ASSIGN_OR_RETURN(std::vector<StepResult> oracle, job_->FirstSteps(*serial));
     serial.reset();
-    ASSIGN_OR_RETURN(runs->step, job_->Make(result->spec, Variant::kSchedule));
-    ASSIGN_OR_RETURN(const std::vector<StepResult> found, job_->FirstSteps(*runs->step));
+    ASSIGN_OR_RETURN(runs->step.engine, job_->Make(result->spec, Variant::kSchedule));
+    ASSIGN_OR_RETURN(const std::vector<StepResult> found, job_->FirstSteps(*runs->step.engine));
     RETURN_IF_ERROR(job_->ExpectBits(absl::StrCat("variant ", result->name), oracle, found));
     say_(absl::StrFormat("%s: %d steps bitwise equal to the serial oracle", result->name,
                          trainer::kParitySteps));
-    result->optimizer_bytes = runs->step->arenas()[ArenaClass::kOptimizer];
-    for (const auto& [variant, engine] : {std::pair(Variant::kComputeOnly, &runs->computation),
-                                          {Variant::kCommunicationOnly, &runs->communication}}) {
-      ASSIGN_OR_RETURN(*engine, job_->Make(result->spec, variant));
-      FillInputs(result->spec, 1, **engine);
-      RETURN_IF_ERROR((*engine)->executor().Run());  // touches the memory
+    result->optimizer_bytes = runs->step.engine->arenas()[ArenaClass::kOptimizer];
+    for (const auto& [variant, timed] : {std::pair(Variant::kComputeOnly, &runs->computation),
+                                         {Variant::kCommunicationOnly, &runs->communication}}) {
+      ASSIGN_OR_RETURN(timed->engine, job_->Make(result->spec, variant));
+      FillInputs(result->spec, 1, *timed->engine);
+      RETURN_IF_ERROR(timed->engine->executor().Run());  // touches the memory
     }
     return oracle;
   }
@@ -115,22 +115,39 @@ class Measurement {
     return absl::InternalError("variant zero: found other losses or norms than without ZeRO");
   }
 
-  absl::Status MeasureRound(VariantResult* result, Runs* runs) {
-    ASSIGN_OR_RETURN(const StepTime compute, job_->Step(*runs->computation));
-    ASSIGN_OR_RETURN(const StepTime comm, job_->Step(*runs->communication));
-    ASSIGN_OR_RETURN(const StepTime step, job_->Step(*runs->step));
-    runs->compute.push_back(compute.seconds);
-    runs->comm.push_back(comm.seconds);
-    runs->comm_cpu.push_back(comm.cpu_seconds);
-    result->steps.push_back(step.seconds);
-    const absl::Span<const Interval> intervals = runs->step->executor().intervals();
-    runs->hidden.push_back(
-        ComputeLedger(runs->step->program(), intervals, {}, SpanOf(intervals)).overlap_ratio());
+  TimedProgram ProgramOf(std::string name, TimedEngine* timed) {
+    return Timed<Sample>(
+        std::move(name), &timed->samples, [this, timed] { return Time(timed); },
+        [](const Sample& sample) { return sample.time.seconds; });
+  }
+
+  absl::Status Time(TimedEngine* timed) {
+    ASSIGN_OR_RETURN(const StepTime time, job_->Step(*timed->engine));
+    const absl::Span<const Interval> intervals = timed->engine->executor().intervals();
+    const StepLedger ledger =
+        ComputeLedger(timed->engine->program(), intervals, {}, SpanOf(intervals));
+    timed->samples.push_back({time, ledger.overlap_ratio()});
+    return absl::OkStatus();
+  }
+
+  absl::Status Evaluate(const Runs& runs, VariantResult* result) {
+    result->compute = MedianOf(runs.computation, &StepTime::seconds);
+    result->comm = MedianOf(runs.communication, &StepTime::seconds);
+    ASSIGN_OR_RETURN(result->comm_cpu,
+                     job_->Slowest(MedianOf(runs.communication, &StepTime::cpu_seconds)));
+    std::vector<double> hidden;
+    for (const Sample& sample : runs.step.samples) {
+      result->steps.push_back(sample.time.seconds);
+      hidden.push_back(sample.hidden);
+    }
+    // The ranks agree on the smallest share.
+    ASSIGN_OR_RETURN(const double exposed, job_->Slowest(1 - bench::MedianOf(std::move(hidden))));
+    result->hidden_interval = 1 - exposed;
     return absl::OkStatus();
   }
 
   const ReplicasOptions& options_;
-  const std::function<void(const std::string&)>& say_;
+  const Say& say_;
   std::unique_ptr<MeasuredJob> job_;
 };
 
@@ -146,8 +163,7 @@ double VariantResult::hidden() const {
 
 double VariantResult::most_hidden() const { return (compute + comm - ideal()) / comm; }
 
-absl::StatusOr<ReplicasResult> MeasureReplicas(const ReplicasOptions& options,
-                                               const std::function<void(const std::string&)>& say) {
+absl::StatusOr<ReplicasResult> MeasureReplicas(const ReplicasOptions& options, const Say& say) {
   return Measurement(options, say).Run();
 }
 

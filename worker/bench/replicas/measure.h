@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "worker/bench/common/disturbance.h"
+#include "worker/bench/common/rounds.h"
 #include "worker/bench/options/replicas_options.h"
 
 namespace stretto::bench {
@@ -31,12 +31,11 @@ struct VariantResult {
 
 struct ReplicasResult {
   std::vector<VariantResult> variants;
-  std::vector<Disturbance> disturbed;  // of the rounds
+  Rounds rounds;
 };
 
 // Every rank calls this together; all get the same result. `say` gets lines for the user. Errors:
 // those of MeasuredJob; Internal also if ZeRO changes a loss or a norm.
-absl::StatusOr<ReplicasResult> MeasureReplicas(const ReplicasOptions& options,
-                                               const std::function<void(const std::string&)>& say);
+absl::StatusOr<ReplicasResult> MeasureReplicas(const ReplicasOptions& options, const Say& say);
 
 }  // namespace stretto::bench

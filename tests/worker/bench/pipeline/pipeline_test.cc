@@ -32,7 +32,7 @@ TEST_F(PipelineCommandTest, EveryOrderPassesParityAndHasAllFigures) {
   EXPECT_EQ(result["orders"][0]["warm_ups"], Json::parse("[2, 1]"));
   EXPECT_EQ(result["orders"][4]["order"], "slack");
   for (const Json& order : result["orders"]) {
-    EXPECT_EQ(order["steps"].size(), 2u);
+    EXPECT_GE(order["steps"].size(), 2u);  // more where other work disturbed them
     for (const char* key :
          {"step_seconds", "simulated_seconds", "ideal_seconds", "activation_bytes"}) {
       EXPECT_GT(order[key], 0) << key;
@@ -91,7 +91,7 @@ TEST_F(FoldedTest, FoldedStagesAreMeasuredBesideOtherOrders) {
   EXPECT_EQ(result["orders"][2]["schedule"], "megatron_sync");
   for (size_t order : {1, 3}) EXPECT_EQ(result["orders"][order]["chunks"], 2);
   for (const Json& order : result["orders"]) {
-    EXPECT_EQ(order["steps"].size(), 2u);
+    EXPECT_GE(order["steps"].size(), 2u);  // more where other work disturbed them
     EXPECT_GE(order["simulated_seconds"], order["ideal_seconds"]);
     EXPECT_GT(order["ideal_seconds"], 0);
   }

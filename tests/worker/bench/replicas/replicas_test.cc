@@ -23,7 +23,7 @@ TEST_F(ReplicasCommandTest, EveryVariantPassesParityAndHasAllFigures) {
   const Json& variants = result["variants"];
   ASSERT_EQ(variants.size(), 3u);
   for (const Json& variant : variants) {
-    EXPECT_EQ(variant["steps"].size(), 2u);
+    EXPECT_GE(variant["steps"].size(), 2u);  // more where other work disturbed them
     for (const char* key : {"step_seconds", "compute_seconds", "comm_seconds", "ideal_seconds"})
       EXPECT_GT(variant[key], 0) << key;
   }
