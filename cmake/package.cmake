@@ -6,11 +6,13 @@ set(programs stretto stretto-bench stretto-data stretto-model stretto-coordinato
   stretto-trainer)
 add_custom_target(programs DEPENDS ${programs})
 
-# Programs find each other beside themselves, the plug-in in ../lib/stretto, the archive's libraries in ../lib.
-set_target_properties(${programs} PROPERTIES INSTALL_RPATH "\$ORIGIN/../lib")
+# Programs find each other beside themselves, the plug-in in ../lib/stretto, the archive's libraries in ../lib. They are linked as
+# they are installed: CMake ends a search path that it will replace with an empty folder, which means the current one.
+set_target_properties(${programs} PROPERTIES INSTALL_RPATH "\$ORIGIN/../lib" BUILD_WITH_INSTALL_RPATH ON)
 install(TARGETS ${programs} RUNTIME_DEPENDENCY_SET shipped COMPONENT stretto)
 if(TARGET stretto_cuda)
-  set_target_properties(stretto_cuda PROPERTIES INSTALL_RPATH "\$ORIGIN/..")
+  set_target_properties(stretto_cuda PROPERTIES INSTALL_RPATH "\$ORIGIN/../lib;\$ORIGIN/.."
+    INSTALL_RPATH_USE_LINK_PATH ON BUILD_WITH_INSTALL_RPATH ON)
   install(TARGETS stretto_cuda LIBRARY DESTINATION lib/stretto COMPONENT cuda)
 endif()
 
