@@ -102,8 +102,9 @@ void Core::Undo() {
     if (!added.request_id.empty()) id_by_request_.erase(added.request_id);
     jobs_.erase(id);
   }
+  if (!undo_.workers.empty()) ++worker_changes_;
+  queue_changed_ |= !undo_.jobs.empty() || !undo_.workers.empty();
   for (auto& [id, old] : undo_.workers) membership_.Reset(id, std::move(old));
-  ++worker_changes_;
   last_placing_ = undo_.last_placing;
   undo_ = {};
 }
@@ -250,6 +251,7 @@ void Core::Erase(const std::string& id) {
 void Core::Insert(Job job) {
   const std::string id = job.record.id;
   const JobRecord& record = job.record;
+  queue_changed_ = true;
   id_by_uid_[record.uid] = id;
   id_by_number_[record.number] = id;
   if (!record.request_id.empty()) id_by_request_[record.request_id] = id;
@@ -266,6 +268,7 @@ Core::Job& Core::Touch(const std::string& id) {
 
 JobRecord& Core::Change(const std::string& id) {
   changed_jobs_.insert(id);
+  queue_changed_ = true;
   return Touch(id).record;
 }
 
@@ -273,6 +276,7 @@ Membership& Core::ChangeWorker(const std::string& id) {
   const Worker* worker = membership_.Find(id);
   undo_.workers.emplace(id, worker == nullptr ? std::nullopt : std::optional(*worker));
   changed_workers_.insert(id);
+  queue_changed_ = true;
   ++worker_changes_;  // before the change: nobody looks until then
   return membership_;
 }

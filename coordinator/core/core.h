@@ -342,7 +342,9 @@ class Core {
   // Of the Apply in progress, else of the last one.
   absl::Time now_ = absl::InfinitePast();  // for records
   absl::Duration steady_;                  // for leases and timeouts
-  absl::Duration last_placing_;  // steady time at which jobs that wait were last looked at
+  absl::Duration last_placing_;            // steady time up to which jobs that wait were looked at
+  bool queue_changed_ = true;              // since jobs that wait were last looked at
+  absl::Duration next_due_ = absl::InfiniteDuration();  // of those that were passed by meanwhile
   UndoLog undo_;
   std::set<std::string> changed_jobs_;
   std::set<std::string> changed_workers_;

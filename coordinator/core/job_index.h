@@ -78,8 +78,6 @@ class JobIndex {
   // The slots of a worker that jobs hold, and the numbers of these jobs. A job holds all its slots
   // until its attempt ends.
   const std::map<int32_t, int64_t>& HeldOn(const std::string& worker) const;
-  // The same of all workers on which some slot is held.
-  const std::map<std::string, std::map<int32_t, int64_t>>& held() const { return held_; }
 
   // Whether slots are held now, of those whose use has changed since the last call; the newest last.
   std::vector<std::pair<RankSlot, bool>> TakeSlotChanges() {

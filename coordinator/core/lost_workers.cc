@@ -114,8 +114,7 @@ class Core::Moves {
 };
 
 bool Core::HasBeenLostFor(const std::string& id, absl::Duration time) const {
-  const Worker* worker = membership_.Find(id);
-  if (worker == nullptr) return true;
+  const Worker* worker = membership_.Find(id);  // only one without ranks can be forgotten
   // A lease that ends in this event leaves the worker at least until the next one.
   if (worker->ready() || changed_workers_.contains(id)) return false;
   return steady_ >= worker->lease_end + time;
@@ -134,8 +133,9 @@ void Core::GiveUpLostRanks() {
   // Decided before an end blames one of the workers, which changes it.
   std::map<std::string, std::set<std::string>> lost;  // by job
   std::set<std::string> for_good;
-  for (const auto& [worker, slots] : index_.held()) {
-    if (!HasBeenLostFor(worker, options_.lost_rank_timeout)) continue;
+  for (const std::string& worker : membership_.lost()) {
+    if (index_.HeldOn(worker).empty() || !HasBeenLostFor(worker, options_.lost_rank_timeout))
+      continue;
     if (HasBeenLostFor(worker, options_.lost_run_timeout)) for_good.insert(worker);
     for (const std::string& id : JobsOn(worker)) {
       if (!lost.contains(id)) lost.emplace(id, LostWorkersOf(Get(id)));

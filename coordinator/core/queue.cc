@@ -13,6 +13,9 @@
 // and only if it fits once they are gone. They write a checkpoint, end, wait again, and start by
 // themselves. Slots of jobs that are ending count as free meanwhile, so nobody is stopped twice for
 // one need.
+//
+// A tick looks at the queue only if a job or a worker has changed since the last look, or a job that
+// was passed by because it backs off is due. So jobs that wait cost nothing while nothing happens.
 
 #include <algorithm>
 #include <utility>
@@ -33,7 +36,9 @@ struct Core::Pass {
 void Core::PlaceQueued() {
   last_placing_ = steady_;
   Reindex();
-  if (index_.waiting().empty()) return;
+  if (index_.waiting().empty() || (!queue_changed_ && steady_ < next_due_)) return;
+  queue_changed_ = false;  // what this look starts and stops changes it again
+  next_due_ = absl::InfiniteDuration();
   Pass pass{.placer = Slots()};
   for (const auto& [kind, lanes] : index_.waiting()) PlaceKind(kind, &pass);
   for (const auto& [number, job] : pass.placed) Start(job);
@@ -49,13 +54,18 @@ void Core::PlaceQueued() {
 }
 
 void Core::PlaceKind(int32_t kind, Pass* pass) {
+  if (pass->placer.KnownSlots(kind) == 0) return;  // no job is possible
   QueueWalk walk(index_.waiting().at(kind));
   std::map<std::string, int64_t> claimed = pass->taken;  // also by jobs that wait
   int behind_first = -1;                                 // -1: everyone has started so far
   while (const std::optional<QueueKey> key = walk.Next()) {
     const JobRecord& record = JobOf(key->number);
+    if (BacksOff(record)) {
+      next_due_ = std::min(next_due_, jobs_.at(record.id).next_attempt);
+      continue;
+    }
     const QueuedJob job = Queued(record);
-    if (BacksOff(record) || !pass->placer.IsPossible(job) || ExceedsQuota(record)) continue;
+    if (!pass->placer.IsPossible(job) || ExceedsQuota(record)) continue;
     if (IsOverQuota(record, claimed)) {
       walk.CloseLane();
       continue;

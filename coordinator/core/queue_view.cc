@@ -72,8 +72,8 @@ std::optional<Unplaced> QueueView::WhyOverQuota(const JobRecord& job, const Head
 
 Unplaced QueueView::WhyWaiting(const JobRecord& job) {
   const QueuedJob queued = core_.Queued(job);
-  const Heads& heads = HeadsOf(job.device_kind);
   if (!core_.Slots().IsPossible(queued)) return core_.Slots().WhyWaiting(queued, nullptr);
+  const Heads& heads = HeadsOf(job.device_kind);
   if (std::optional<Unplaced> why = WhyOverQuota(job, heads)) return *std::move(why);
   if (heads.first == nullptr || !(KeyOf(*heads.first) < KeyOf(job))) {
     Unplaced why = core_.Slots().WhyWaiting(queued, nullptr);

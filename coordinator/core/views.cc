@@ -31,6 +31,12 @@ absl::StatusOr<Core> Core::Restore(Snapshot snapshot, CoreOptions options, absl:
     }
     if (IsActive(job.state)) {
       for (const RankRecord& rank : job.ranks) {
+        // A repair may have lost its record. It is LOST like the others, and may come back.
+        if (core.membership_.Find(rank.worker) == nullptr) {
+          WorkerRecord worker;
+          worker.id = rank.worker;
+          core.membership_.Restore(std::move(worker));
+        }
         const auto [holder, added] = holders.emplace(std::pair(rank.worker, rank.slot), job.id);
         if (!added) {
           return absl::DataLossError(absl::StrCat("stored jobs \"", holder->second, "\" and \"",

@@ -6,7 +6,6 @@
 #include "coordinator/membership/membership.h"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -46,6 +45,7 @@ absl::Status CheckRecord(const WorkerRecord& record) {
 
 void Membership::Restore(WorkerRecord record) {
   record.state = WorkerState::kLost;
+  lost_.insert(record.id);
   Worker& worker = workers_[record.id];
   worker.record = std::move(record);
 }
@@ -71,6 +71,7 @@ absl::StatusOr<int64_t> Membership::Register(WorkerRecord record, int64_t sessio
     record.cordon = found->second.record.cordon;
     record.faults = found->second.record.faults;
   }
+  lost_.erase(record.id);
   Worker& worker = workers_[record.id];
   worker.record = std::move(record);
   worker.session = session;
@@ -139,10 +140,15 @@ std::vector<std::string> Membership::Overdue(absl::Duration steady) const {
   return overdue;
 }
 
-void Membership::Lose(const std::string& id) { workers_.at(id).record.state = WorkerState::kLost; }
+void Membership::Lose(const std::string& id) {
+  workers_.at(id).record.state = WorkerState::kLost;
+  lost_.insert(id);
+}
 
 void Membership::Reset(const std::string& id, std::optional<Worker> value) {
+  lost_.erase(id);
   if (value.has_value()) {
+    if (!value->ready()) lost_.insert(id);
     workers_[id] = *std::move(value);
   } else {
     workers_.erase(id);

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -107,10 +108,12 @@ class Membership {
 
   const Worker* Find(const std::string& id) const;
   const std::map<std::string, Worker>& workers() const { return workers_; }
+  const std::set<std::string>& lost() const { return lost_; }  // ids
 
  private:
   absl::Duration lease_;
   std::map<std::string, Worker> workers_;
+  std::set<std::string> lost_;
 };
 
 }  // namespace stretto::coordinator

@@ -140,12 +140,15 @@ bool Placer::HasRoom(int32_t kind) const {
   return std::any_of(room.begin(), room.end(), [](int32_t free) { return free > 0; });
 }
 
-bool Placer::IsPossible(const QueuedJob& job) const {
-  const auto [entry, added] = cluster_->is_possible.try_emplace({job.kind, job.gang});
-  if (added) {
-    const auto known = cluster_->known.find(job.kind);
-    entry->second = known != cluster_->known.end() && !DealGang(known->second, job.gang).empty();
+bool Placer::FitsAlone(const Gang& gang, int32_t kind, bool on_open) const {
+  const auto [entry, added] = cluster_->fits_alone.try_emplace({on_open, kind, gang});
+  const auto known = cluster_->known.find(kind);
+  if (!added || known == cluster_->known.end()) return entry->second;
+  std::vector<int32_t> room = known->second;
+  for (size_t i = 0; on_open && i < room.size(); ++i) {
+    if (!cluster_->workers[i].open()) room[i] = 0;
   }
+  entry->second = !DealGang(room, gang).empty();
   return entry->second;
 }
 

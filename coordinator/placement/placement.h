@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -110,7 +111,9 @@ class Placer {
   bool HasRoom(int32_t kind) const;
 
   // Whether the gang would fit if it had the cluster for itself. If not, it blocks nobody.
-  bool IsPossible(const QueuedJob& job) const;
+  bool IsPossible(const QueuedJob& job) const { return FitsAlone(job.gang, job.kind, false); }
+  // The same without the workers that take no new ranks.
+  bool IsPossibleNow(const Gang& gang, int32_t kind) const { return FitsAlone(gang, kind, true); }
 
   // Healthy slots of a kind, of all workers, ready or not.
   int64_t KnownSlots(int32_t kind) const;
@@ -124,8 +127,10 @@ class Placer {
     std::vector<WorkerView> workers;                // by id; `free` is as it was in the beginning
     std::vector<size_t> first;                      // by worker: its first slot in free_
     std::map<int32_t, std::vector<int32_t>> known;  // by kind and worker: healthy slots
-    std::map<std::pair<int32_t, Gang>, bool> is_possible;  // a cache: many jobs ask for the same
+    // By whether workers must be open, kind and gang. A cache: many jobs ask for the same.
+    std::map<std::tuple<bool, int32_t, Gang>, bool> fits_alone;
   };
+  bool FitsAlone(const Gang& gang, int32_t kind, bool on_open) const;
   std::vector<int32_t> RoomFor(int32_t kind) const;  // free slots by worker
   bool IsFree(size_t worker, size_t slot, int32_t kind) const;
   std::string Shortage(const QueuedJob& job) const;  // why a gang does not fit

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <map>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -10,19 +11,20 @@
 namespace stretto::coordinator {
 namespace {
 
+// A copy shares the jobs, which are large.
 struct Content {
-  std::map<std::string, JobRecord> jobs;
+  std::map<std::string, std::shared_ptr<const JobRecord>> jobs;
   std::map<std::string, WorkerRecord> workers;
   EpochRecord epoch;
 
   absl::Status Put(const JobRecord& job) {
     for (const auto& [id, other] : jobs) {
-      if (id == job.id || (other.uid != job.uid && other.number != job.number)) continue;
+      if (id == job.id || (other->uid != job.uid && other->number != job.number)) continue;
       return absl::AlreadyExistsError(absl::StrCat("job \"", job.id, "\" (uid ", job.uid,
                                                    ", number ", job.number,
                                                    ") repeats a stored job's uid or number"));
     }
-    jobs[job.id] = job;
+    jobs[job.id] = std::make_shared<const JobRecord>(job);
     return absl::OkStatus();
   }
   absl::Status Put(const WorkerRecord& worker) {
@@ -52,7 +54,7 @@ class MemoryStore final : public JobStore {
   absl::StatusOr<Snapshot> Load() override {
     Snapshot snapshot;
     std::map<int64_t, const JobRecord*> by_number;
-    for (const auto& [id, job] : content_.jobs) by_number[job.number] = &job;
+    for (const auto& [id, job] : content_.jobs) by_number[job->number] = job.get();
     for (const auto& [number, job] : by_number) snapshot.jobs.push_back(*job);
     for (const auto& [id, worker] : content_.workers) snapshot.workers.push_back(worker);
     snapshot.epoch = content_.epoch;

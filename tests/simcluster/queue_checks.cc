@@ -31,8 +31,8 @@ int32_t SlotsOn(const Core& core, const std::string& worker, int32_t kind) {
 // work. A job counts as holding none if `gone` says so.
 template <class Gone>
 std::vector<int32_t> Room(const Core& core, int32_t kind, bool free, const Gone& gone) {
-  std::set<std::pair<std::string, int32_t>> held;
-  for (const JobRecord* job : core.Jobs()) {
+  std::set<std::pair<absl::string_view, int32_t>> held;
+  for (const JobRecord* job : free ? core.Jobs() : std::vector<const JobRecord*>()) {
     if (!IsActive(job->state) || gone(*job)) continue;
     for (const RankRecord& rank : job->ranks) held.emplace(rank.worker, rank.slot);
   }
@@ -95,7 +95,9 @@ void ClusterSim::CheckQueues(const Core& core) {
   std::set<std::pair<int32_t, std::string>> held_up;       // queues of projects over their quota
   std::map<std::pair<int32_t, std::string>, int64_t> claimed;  // by jobs that wait
   std::set<int32_t> has_head;
-  std::set<std::string> started;  // in this event
+  std::set<std::string> started;                  // in this event
+  std::map<int32_t, std::vector<int32_t>> known;  // by kind: healthy slots of each worker
+  for (int32_t kind : {1, kGpuKind}) known[kind] = Room(core, kind, /*free=*/false, Nobody);
   for (const JobRecord* job : core.Jobs()) {
     if (IsActive(job->state) && placed_[job->id] != job->epoch) started.insert(job->id);
     if (IsActive(job->state)) placed_[job->id] = job->epoch;
@@ -111,10 +113,10 @@ void ClusterSim::CheckQueues(const Core& core) {
       }
     }
     if (job->state != JobState::kPending || core.BacksOff(*job)) continue;
-    const std::vector<int32_t> known = Room(core, kind, /*free=*/false, Nobody);
     const Gang gang = core.Queued(*job).gang;
-    if (DealGang(known, gang).empty()) {
-      if (std::accumulate(known.begin(), known.end(), 0) >= gang.ranks())
+    const std::vector<int32_t>& slots = known.at(kind);
+    if (DealGang(slots, gang).empty()) {
+      if (std::accumulate(slots.begin(), slots.end(), 0) >= gang.ranks())
         ++probes_["block that no worker could hold"];
       continue;
     }

@@ -77,8 +77,8 @@ class Supervisor {
   // Asks a trainer to stop by itself. Returns whether the request reached it.
   using Ask = std::function<bool(const RankKey&)>;
   // Sends SIGTERM, which asks for a checkpoint, to the ranks of this job with this epoch or an
-  // older one, and SIGKILL after `grace`. If there is an `ask`, calls it first; a trainer that it
-  // reaches gets SIGTERM only after a tenth of `grace`.
+  // older one, lets those continue that stand still, and sends SIGKILL after `grace`. If there is
+  // an `ask`, calls it first; a trainer that it reaches gets SIGTERM only after a tenth of `grace`.
   void Stop(const std::string& job_uid, int64_t epoch, absl::Duration grace,
             const std::string& reason, const Ask& ask = nullptr);
   // The same for every trainer, and starts no more.

@@ -141,6 +141,9 @@ void Supervisor::FireDeadlines() {
     } else if (trainer.term_at.has_value() && *trainer.term_at <= now) {
       trainer.term_at.reset();
       SignalGroup(trainer.process, SIGTERM);
+      // A process that is stopped takes the signal only when it continues; then those that wait for
+      // it can save too.
+      SignalGroup(trainer.process, SIGCONT);
     }
   }
 }

@@ -188,7 +188,47 @@ TEST(CostTest, OfBackfillHasABound) {
   };
   Core some = cluster(600), many = cluster(6000);
   const auto tick = [](Core& core) { EXPECT_TRUE(core.Apply(Tick{}, {}).persist.empty()); };
-  EXPECT_EQ(AllocationsOf([&] { tick(some); }), AllocationsOf([&] { tick(many); }));
+  // A new cordon lets it look again.
+  const auto look = [&](Core& core) {
+    EXPECT_TRUE(core.Apply(CordonWorker{"is-free", "by request", /*drain=*/false}, {}).status.ok());
+    return AllocationsOf(
+        [&] { EXPECT_TRUE(core.Apply(UncordonWorker{"is-free"}, {}).status.ok()); });
+  };
+  EXPECT_EQ(look(some), look(many));
+  // While nothing changes, a tick does not look at all.
+  tick(many);
+  EXPECT_EQ(AllocationsOf([&] { tick(many); }), 0);
+}
+
+// No job can start without a worker, so nobody looks at each of them.
+TEST(CostTest, OfASubmissionWithoutWorkersIsIndependentOfTheQueue) {
+  const auto submit = [](Core& core, int number) {
+    CreateJob event;
+    event.job_id = event.uid = absl::StrCat("job-with-a-long-name-", 50'000 + number);
+    event.device_kind = 1;
+    EXPECT_TRUE(core.Apply(event, {}).status.ok());
+    const JobRecord shown = QueueView(core).Shown(*core.FindJob(event.job_id));
+    EXPECT_EQ(shown.FindCondition("Scheduled")->reason, "NoWorkers");
+  };
+  Core some, many;
+  for (int i = 0; i < 20; ++i) submit(some, i);
+  for (int i = 0; i < 2000; ++i) submit(many, i);
+  EXPECT_NEAR(static_cast<double>(AllocationsOf([&] { submit(some, 9999); })),
+              static_cast<double>(AllocationsOf([&] { submit(many, 9999); })), 1);
+}
+
+// A job that starts again is tried in each of its layouts, on the workers that remain.
+TEST(CostTest, OfLayoutsIsIndependentOfTheCluster) {
+  JobRecord job;
+  job.attempt = 1;
+  job.device_kind = 1;
+  job.gang.stages = {{.blocks = 1000}};
+  job.fallbacks = {{.stages = {{.blocks = 500}}}, {.stages = {{.blocks = 2}}}};
+  const auto ask = [&job](const Core& core) { EXPECT_EQ(core.Queued(job).gang.ranks(), 2); };
+  const Core small = Cluster(20, 0), large = Cluster(400, 0);
+  ask(small);  // what fits is found out once
+  ask(large);
+  EXPECT_EQ(AllocationsOf([&] { ask(small); }), AllocationsOf([&] { ask(large); }));
 }
 
 }  // namespace

@@ -6,46 +6,34 @@
 namespace stretto::integration {
 namespace {
 
-constexpr int kPerConnection = 500;  // sessions; a coordinator takes 1,000 streams
+constexpr size_t kPerConnection = 500;  // sessions; a coordinator takes 1,000 streams
 constexpr int kSessionSeconds = 3600;
 constexpr auto kInterval = std::chrono::seconds(2);
-constexpr int kParts = 20;  // of an interval, in which an equal share of workers is due
+constexpr int kParts = 200;  // of an interval, in which an equal share of workers is due
 
 }  // namespace
 
 Fleet::Fleet(const std::string& coordinator, int count) {
-  for (int i = 0; i < count; ++i) {
+  workers_.resize(static_cast<size_t>(count));
+  // Those that are registered already must be heard while the others register.
+  thread_ = std::thread([this] { Beat(); });
+  for (size_t i = 0; i < workers_.size(); ++i) {
     if (i % kPerConnection == 0) {
       grpc::ChannelArguments own;
       own.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // a connection of its own
       stubs_.push_back(v1alpha1::WorkerService::NewStub(
           grpc::CreateCustomChannel(coordinator, grpc::InsecureChannelCredentials(), own)));
     }
-    workers_.push_back(std::make_unique<service::FakeWorker>(
-        *stubs_.back(), absl::StrCat("fleet-", i), "first", kSessionSeconds));
-    auto& hello = workers_.back()->hello();
+    // A session that does not register within 10 s is ended, so it begins only now.
+    auto worker = std::make_unique<service::FakeWorker>(*stubs_.back(), absl::StrCat("fleet-", i),
+                                                        "first", kSessionSeconds);
+    auto& hello = worker->hello();
     hello.mutable_devices()->DeleteSubrange(1, hello.devices_size() - 1);
     hello.mutable_devices(0)->set_kind(v1alpha1::DEVICE_CUDA);
+    if (!worker->Register().has_registered()) ADD_FAILURE() << worker->Drop().error_message();
+    workers_[i] = std::move(worker);
+    ++registered_;
   }
-  // Those that are registered already must be heard while the others register.
-  std::atomic<int> registered = 0;
-  std::thread register_all([&] {
-    for (auto& worker : workers_) {
-      if (!worker->Register().has_registered()) ADD_FAILURE() << worker->Drop().error_message();
-      ++registered;
-    }
-  });
-  while (registered < count) {
-    const int now = registered;
-    for (int i = 0; i < now; ++i) {
-      v1alpha1::WorkerMessage message;
-      message.mutable_heartbeat();
-      workers_[static_cast<size_t>(i)]->Write(message);
-    }
-    std::this_thread::sleep_for(kInterval / 4);  // heartbeats of real workers come in real time
-  }
-  register_all.join();
-  thread_ = std::thread([this] { Beat(); });
 }
 
 Fleet::~Fleet() {
@@ -56,7 +44,7 @@ Fleet::~Fleet() {
 void Fleet::Beat() {
   auto due = std::chrono::steady_clock::now();
   for (size_t part = 0; !stopping_; part = (part + 1) % kParts) {
-    for (size_t i = part; i < workers_.size(); i += kParts) {
+    for (size_t i = part; i < registered_; i += kParts) {
       v1alpha1::WorkerMessage message;
       message.mutable_heartbeat();
       workers_[i]->Write(message);

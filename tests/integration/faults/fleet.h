@@ -29,6 +29,7 @@ class Fleet {
 
   std::vector<std::unique_ptr<v1alpha1::WorkerService::Stub>> stubs_;
   std::vector<std::unique_ptr<service::FakeWorker>> workers_;
+  std::atomic<size_t> registered_ = 0;  // the first of workers_
   std::atomic<bool> stopping_ = false;
   std::atomic<int> late_rounds_ = 0;
   std::thread thread_;

@@ -63,6 +63,12 @@ class ScaleTest : public FaultTest {
     }
     return 0;
   }
+  // A cluster whose one real worker takes no job, so that all of them wait.
+  void StartClusterWhereJobsWait() {
+    StartCluster();
+    const Outcome cordoned = Stretto({"worker", "cordon", "node-a"});
+    ASSERT_EQ(cordoned.code, 0) << cordoned.err;
+  }
   void ExpectNoLeaseExpired() {
     EXPECT_THAT(Metrics(metrics_port_), HasSubstr("\nstretto_worker_leases_expired_total 0"));
   }
@@ -163,7 +169,7 @@ TEST_F(ScaleTest, EndedJobsAreBounded) {
 
 TEST_F(ScaleTest, TenThousandJobsWait) {
   Expect({"10,000 queued jobs, one worker", "submit p99 below 20 ms, idle below 1 % of a core"});
-  StartCluster();
+  StartClusterWhereJobsWait();
   SubmitJobs(0, 10000);
   const std::vector<double> took = SubmitJobs(10000, 1000);
   const double cpu = CpuSeconds(), start = Now();
@@ -180,7 +186,7 @@ TEST_F(ScaleTest, TenThousandJobsWait) {
 TEST_F(ScaleTest, TenThousandWorkersAndJobsOnOneCore) {
   Expect({"10,000 workers send heartbeats and 10,000 jobs wait, coordinator on one core",
           "submit p99 below 20 ms, memory below 500 MB, no lease ends"});
-  StartCluster();
+  StartClusterWhereJobsWait();
   BindToOneCore(coordinator());
   Fleet fleet(Address(), 10000);
   SubmitJobs(0, 10000);

@@ -307,6 +307,18 @@ TEST_F(SupervisorTest, AnAssignmentThatWaitsIsForgottenByANewSession) {
   EXPECT_FALSE(folders_.Find({"other567", 2, 0}).ok());
 }
 
+// Else it would be killed after its grace, and those that wait for it with it.
+TEST_F(SupervisorTest, ATrainerThatStandsStillContinuesInOrderToEnd) {
+  const std::string saved = dir_.path() + "/saved";
+  Start(SavesUntil(saved));
+  std::ofstream(saved) << "now";
+  supervisor_->Assign(MakeAssign(1));
+  ASSERT_TRUE(Await([&] { return std::filesystem::exists(dir_.path() + "/ready"); }));
+  SignalGroup(*folders_.Scan().at(0).process, SIGSTOP);
+  supervisor_->StopOne({kUid, 1, 0}, absl::Minutes(1), "it hangs");
+  EXPECT_EQ(ExitOf(0).signal(), 0);  // within 20 s
+}
+
 // As when the stop overtakes an assignment on its way.
 TEST_F(SupervisorTest, AnEpochThatWasStoppedNeverStarts) {
   Start("exit 0");
