@@ -144,6 +144,7 @@ absl::StatusOr<JobConfig> ConfigFrom(const v1alpha1::AttachResponse& task, Rank 
              .latency = absl::Microseconds(spec.emulated_link().latency_microseconds())};
   }
   ASSIGN_OR_RETURN(config.data, DataFrom(task, config));
+  config.allow_other_tokenizer = spec.data().allow_other_tokenizer();
   ASSIGN_OR_RETURN(config.checkpoint_folder, PathBeneath(task.checkpoint_root(), config.job_id));
   RETURN_IF_ERROR(SetStart(task, &config));
   if (spec.has_eval()) {

@@ -58,6 +58,8 @@ struct JobConfig {
   EvaluationConfig evaluation;
 
   DataConfig data;
+  // Whether the tokenizer of the data may differ from that of the weights.
+  bool allow_other_tokenizer = false;
   std::string checkpoint_folder;  // absolute: CHECKPOINT_ROOT/JOB_ID
   std::string initial_weights;    // as OpenModel takes it, absolute; empty: random from the seed
   int attempt = 1;  // above 1, the job's own checkpoints come before those of resume_*

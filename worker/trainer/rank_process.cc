@@ -40,6 +40,7 @@
 #include "worker/trainer/plan/arenas.h"
 #include "worker/trainer/profile.h"
 #include "worker/trainer/rank_device.h"
+#include "worker/trainer/same_tokenizer.h"
 #include "worker/trainer/saved_state.h"
 #include "worker/trainer/signal_thread.h"
 #include "worker/trainer/train_loop.h"
@@ -105,6 +106,8 @@ class RankProcess {
     std::unique_ptr<ModelSource> weights;
     if (!config_.initial_weights.empty()) {
       ASSIGN_OR_RETURN(weights, OpenInitialWeights(config_));
+      if (!config_.allow_other_tokenizer)
+        RETURN_IF_ERROR(OfData(CheckTokenizerOfWeights(*data_, OriginOfWeights(*weights))));
     }
     if (config_.evaluates()) {
       absl::StatusOr<HeldOutData> held_out = OpenHeldOut(config_, *data_);
@@ -247,12 +250,15 @@ class RankProcess {
     return CheckMemory(config_, available_);
   }
 
+  Origin OriginOfWeights(const ModelSource& weights) const {
+    Origin origin = OriginOf(weights);
+    origin.root = config_.data.root;
+    return origin;
+  }
+
   absl::Status ReadAttachments(const ModelSource* weights, const SavedState* saved) {
     Origin origin;
-    if (weights != nullptr) {
-      origin = OriginOf(*weights);
-      origin.root = config_.data.root;
-    }
+    if (weights != nullptr) origin = OriginOfWeights(*weights);
     if (saved != nullptr) {
       ASSIGN_OR_RETURN(origin, saved->origin());
     }

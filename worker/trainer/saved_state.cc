@@ -276,7 +276,7 @@ absl::StatusOr<TrainState> Resume(const JobConfig& config, const std::string& to
   const bool exact = state.spec_hash == config.spec_hash;
   const bool same_run = exact || (!state.math_hash.empty() && state.math_hash == config.math_hash);
   ResumeExpectation expected{.spec_hash = "",
-                             .tokenizer_hash = tokenizer_hash,
+                             .tokenizer_hash = config.allow_other_tokenizer ? "" : tokenizer_hash,
                              .padded_vocab = config.engine.model.padded_vocab()};
   // Compare the hash last: earlier checks can often name the field that differs.
   if (state.math_hash.empty() && !exact) expected.tp_size = TpSizeOf(config.engine, 0);

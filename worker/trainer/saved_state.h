@@ -57,7 +57,9 @@ absl::StatusOr<std::unique_ptr<SavedState>> FindSavedState(const JobConfig& conf
                                                            const std::function<void()>& alive = {},
                                                            const DamagedStates& damaged = {});
 
-// Loads the state into the engine and verifies this rank's share of it. Until every rank has
+// Loads the state into the engine and verifies this rank's share of it. `tokenizer_hash` is that of
+// the data, empty if it is not known; it is compared unless the job allows another one. Until every
+// rank has
 // verified its own, the state must not be used. Errors: DataLoss, FailedPrecondition (of another
 // model, layout or tokenizer), naming file or field.
 absl::StatusOr<TrainState> Resume(const JobConfig& config, const std::string& tokenizer_hash,
