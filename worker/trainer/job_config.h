@@ -51,6 +51,10 @@ struct JobConfig {
   // then.
   bool auto_warm_up = false;
   OptimizerConfig optimizer;
+  // Whether the spec leaves optimizer.decay_steps open, because the job resumes. They are `steps`
+  // until those of a checkpoint are taken (settings_file.h), which kept_decay_steps then is.
+  bool decay_steps_open = false;
+  int64_t kept_decay_steps = 0;
   int64_t steps = 0;
   uint64_t seed = 0;
   int profile_steps = 0;
@@ -100,5 +104,8 @@ absl::StatusOr<JobConfig> ConfigFrom(const v1alpha1::AttachResponse& task, Rank 
 // Sets engine.schedule.merge_wgrads, a divisor of engine.micro_batches, and everything that depends
 // on it.
 void SetMergedWgrads(int micro_batches, JobConfig* config);
+
+// Sets optimizer.decay_steps and everything that depends on it.
+void SetDecaySteps(int64_t decay_steps, JobConfig* config);
 
 }  // namespace stretto::trainer

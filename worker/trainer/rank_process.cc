@@ -42,6 +42,7 @@
 #include "worker/trainer/rank_device.h"
 #include "worker/trainer/same_tokenizer.h"
 #include "worker/trainer/saved_state.h"
+#include "worker/trainer/settings_file.h"
 #include "worker/trainer/signal_thread.h"
 #include "worker/trainer/train_loop.h"
 #include "worker/trainer/warm_ups.h"
@@ -172,6 +173,10 @@ class RankProcess {
   // Makes all that depends on the choice of the saved state, and the engine.
   absl::Status Build(const ModelSource* weights, const SavedState* saved) {
     Announce(flight_, kPart);
+    if (saved != nullptr) {
+      ASSIGN_OR_RETURN(const spec::Settings settings, saved->settings());
+      TakeDecaySteps(settings, &config_);
+    }
     if (config_.auto_merge_wgrads) RETURN_IF_ERROR(MergeWgrads(saved));
     Announce(flight_, kMeasuring);
     if (config_.auto_warm_up) RETURN_IF_ERROR(ChooseWarmUps());
@@ -264,6 +269,7 @@ class RankProcess {
     }
     ASSIGN_OR_RETURN(attachments_, AttachmentsOf(config_.engine.model, origin,
                                                  data_->tokenizer_prefix(), config_.data.root));
+    attachments_.push_back({kSettingsName, SettingsText(spec::SettingsOf(config_.spec))});
     return absl::OkStatus();
   }
 
