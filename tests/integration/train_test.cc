@@ -41,6 +41,8 @@ TEST_F(TrainTest, DominoTrainsAndAccountsForEverySecond) {
     EXPECT_NEAR(LedgerSum(ledger), wall, 0.01 * wall);
     EXPECT_EQ(Int(ledger["steps"]), 20);
     EXPECT_GT(ledger["communication_seconds"].get<double>(), 0);
+    EXPECT_EQ(ledger.contains("preempted_seconds"),
+              std::filesystem::exists("/proc/self/schedstat"));
   }
   const double first_operation = Seconds(job["submit_to_first_operation"]);
   std::cout << "submit_to_first_operation " << first_operation << " s, submit_to_first_step "
