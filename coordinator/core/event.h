@@ -143,6 +143,7 @@ struct WorkerDisconnected {
 struct RankPrepared {
   absl::Time time;
   bool resumed_inexactly = false;  // from a checkpoint of another layout; equal for every rank
+  int64_t decay_steps = 0;  // taken from the checkpoint; 0: the spec's own; equal for every rank
 };
 struct FirstOperationDone {
   absl::Time time;

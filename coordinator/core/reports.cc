@@ -122,6 +122,12 @@ void Core::On(const std::string& id, int32_t rank, const RankPrepared& report) {
                  "the checkpoint was written under another layout: training computes the same, but "
                  "rounds differently");
   }
+  if (report.decay_steps > 0) {
+    SetCondition(id, "LearningRateKept", ConditionStatus::kTrue, "FromCheckpoint",
+                 absl::StrCat("the learning rate falls until step ", report.decay_steps,
+                              ", as in the run of the checkpoint: the job leaves "
+                              "optimizer.decay_steps open"));
+  }
   SetCondition(id, "Running", ConditionStatus::kTrue, "Training", "");
   const Condition* restarting = job.FindCondition("Restarting");
   if (restarting != nullptr && restarting->status == ConditionStatus::kTrue) {

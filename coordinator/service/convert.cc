@@ -319,7 +319,8 @@ absl::StatusOr<RankReported> FromProto(const v1alpha1::RankReport& message,
   switch (message.report_case()) {
     case Report::kPrepared:
       event.report = coordinator::RankPrepared{FromProto(message.prepared().time()),
-                                               message.prepared().resumed_inexactly()};
+                                               message.prepared().resumed_inexactly(),
+                                               message.prepared().decay_steps()};
       return event;
     case Report::kFirstOperation:
       event.report = coordinator::FirstOperationDone{FromProto(message.first_operation().time())};

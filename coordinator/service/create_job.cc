@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/core/event.h"
 #include "coordinator/service/errors.h"
+#include "coordinator/service/resume_check.h"
 #include "coordinator/service/validate_request.h"
 #include "proto/base/ids.h"
 #include "proto/base/status_macros.h"
@@ -145,6 +146,11 @@ absl::Status CreateJob(Hub& hub, const v1alpha1::CreateJobRequest& request,
   const v1alpha1::JobSpec spec = spec::Normalize(request.job().spec());
   const std::vector<FieldViolation> violations = spec::ViolationsOf(spec);
   if (!violations.empty()) return FieldErrors(violations);
+  // A call that is repeated has made its job already.
+  if (!hub.FindJob(request.job_id())) {
+    const std::vector<FieldViolation> differences = DifferencesFromResumed(hub, spec);
+    if (!differences.empty()) return FieldErrors(differences);
+  }
   const coordinator::CreateJob event = CreateEvent(request, spec, caller);
   const coordinator::Result result = hub.Submit(event);
   if (!result.status.ok()) return CreateError(hub, request, event, result.status);

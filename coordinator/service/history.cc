@@ -49,6 +49,9 @@ void AddLedger(const v1alpha1::Ledger& ledger, v1alpha1::Ledger* sum) {
   sum->set_wall_seconds(sum->wall_seconds() + ledger.wall_seconds());
   sum->set_communication_seconds(sum->communication_seconds() + ledger.communication_seconds());
   sum->set_hidden_seconds(sum->hidden_seconds() + ledger.hidden_seconds());
+  if (ledger.has_preempted_seconds())
+    sum->set_preempted_seconds(sum->preempted_seconds() + ledger.preempted_seconds());
+  sum->set_involuntary_switches(sum->involuntary_switches() + ledger.involuntary_switches());
   sum->set_steps(sum->steps() + std::max<int64_t>(ledger.steps(), 1));
 }
 

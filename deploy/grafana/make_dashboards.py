@@ -221,6 +221,10 @@ def anatomy():
         lines("Busy time of each rank, in seconds a second", [target(
             of_job("training_job_rank:stretto_busy:rate5m"), "rank {{rank}}")], "none",
             description="Computing or reading data. Ranks that are less busy than others wait for them."),
+        lines("Preempted: without a CPU", [target(
+            f"rate({of_job('stretto_preempted_seconds_total')}[5m])", "rank {{rank}}")], "percentunit",
+            description="Share of the time in which a thread of the rank was ready to run and other programs had its CPU. Parts "
+            "above are too large by as much, also those of ranks that wait for this one: give the trainers CPUs of their own."),
         lines("Communication by rank", [target(
             f"sum by (rank) (rate({of_job('stretto_communication_seconds_total')}[5m]))", "rank {{rank}}")], "percentunit"),
     ])

@@ -53,10 +53,11 @@ std::vector<Field> TrainingRows() {
        .in_hash = InHash::kYes},
       {.path = "optimizer.decay_steps",
        .help = "The step at which the decay ends; the learning rate then stays. If a job will be "
-               "continued for more steps, give their total from the start.",
+               "continued for more steps, and the learning rate is to fall until the last of them, "
+               "give their total from the start.",
        .range = {1, 1e9},
        .unit = "steps",
-       .derived = "steps",
+       .derived = "steps; of a job that resumes, that of the checkpoint",
        .in_hash = InHash::kYes},
       {.path = "optimizer.clip_norm",
        .help = "Norm to which larger gradients are scaled down. 0 does not clip.",

@@ -40,6 +40,11 @@ std::vector<Field> WorkRows() {
        .range = {0, 0.5},
        .value = "0",
        .in_hash = InHash::kYes},
+      {.path = "data.allow_other_tokenizer",
+       .help = "Trains although the tokenizer of the data is not the one of the initial weights or "
+               "of the checkpoint. Without it such a job is refused: the same number would mean "
+               "different text. Checkpoints then carry the tokenizer of the data.",
+       .value = "false"},
 
       {.path = "parallelism",
        .help = "How many ranks share the model, and how many copies of it train.",

@@ -92,7 +92,9 @@ TEST_F(SpecTest, MergedWeightGradientsLeftToMemoryAreThoseOfTheCheckpoint) {
 TEST_F(SpecTest, AModelThatDoesNotFitTheNodeFailsInPrepareNamingItsArenas) {
   StartCluster();
   const JobFile giant = {.name = "giant", .model = "{preset: gpt3-175b, sequence_length: 64}"};
-  const Json plan = Stretto(Submit(giant, {"--dry-run", "-o", "json"})).json();
+  const Outcome tried = Stretto(Submit(giant, {"--dry-run", "-o", "json"}));
+  EXPECT_EQ(tried.code, 1);
+  const Json plan = tried.json();
   const Json job = RunJob(giant, "FAILED");
   const Json prepared = ConditionOf(job, "Prepared");
   EXPECT_EQ(prepared["status"], "FALSE");

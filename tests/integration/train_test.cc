@@ -41,6 +41,8 @@ TEST_F(TrainTest, DominoTrainsAndAccountsForEverySecond) {
     EXPECT_NEAR(LedgerSum(ledger), wall, 0.01 * wall);
     EXPECT_EQ(Int(ledger["steps"]), 20);
     EXPECT_GT(ledger["communication_seconds"].get<double>(), 0);
+    EXPECT_EQ(ledger.contains("preempted_seconds"),
+              std::filesystem::exists("/proc/self/schedstat"));
   }
   const double first_operation = Seconds(job["submit_to_first_operation"]);
   std::cout << "submit_to_first_operation " << first_operation << " s, submit_to_first_step "
@@ -192,6 +194,20 @@ TEST_F(TrainTest, ProfileOnAnEmulatedLinkIsVerifiedAndComparable) {
     EXPECT_EQ(run["verified_parity"], true);
   }
   EXPECT_GT(runs[1]["hidden_interval"].get<double>(), runs[0]["hidden_interval"].get<double>());
+  // Both are of one model, link and layout.
+  EXPECT_EQ(runs[0]["t_ideal_step_least"], runs[1]["t_ideal_step_least"]);
+
+  // Nothing that a person reads about an ended job depends on what the coordinator remembers.
+  const auto said = [&] {
+    return Stretto({"job", "compare", "sync", "domino"}).out +
+           Stretto({"job", "compare", "sync", "domino", "-o", "json"}).out +
+           Stretto({"job", "get", "domino", "-o", "json"}).out;
+  };
+  const std::string before = said();
+  coordinator().Kill();
+  StartCoordinator();
+  EXPECT_EQ(said(), before);
+  EXPECT_EQ(before.find(" nan"), std::string::npos) << before;
 }
 
 TEST_F(TrainTest, MistakeInTheJobFileIsNamedWithLineAndColumn) {

@@ -123,6 +123,29 @@ TEST_F(WeightsTest, TheFirstLossIsThatOfTheWeights) {
   }
 }
 
+// Data that was prepared for another tokenizer would ruin the model and lose its tokenizer.
+TEST_F(WeightsTest, DataOfAnotherTokenizerIsRefusedUnlessAllowed) {
+  StartCluster();
+  const Golden& golden = kGoldens[0];
+  WriteSequence(golden, 0, "sequence");
+  const std::string hash(64, 'a'), prefix = Path("data/sequence"),
+                                   own = Path("data/gpt2_prefixed/tokenizer.json");
+  ASSERT_TRUE(WriteFileAtomic(own, "{}").ok());
+  ASSERT_TRUE(WriteTokenizerInfo(
+                  prefix, {.kind = "bytes", .vocab_size = 90, .end_of_document = 1, .hash = hash})
+                  .ok());
+  JobFile job{.name = "other", .steps = 1, .model = Model(golden, 16), .data = "sequence"};
+  const Json refused = ConditionOf(RunJob(job, "FAILED"), "Succeeded");
+  EXPECT_EQ(refused["reason"], "DataInvalid");
+  for (const std::string& part : {prefix + ".tokenizer.json: found tokenizer bytes with hash aaaa",
+                                  "expected that of the weights, " + own + " with hash 44136fa3"}) {
+    EXPECT_THAT(refused["message"].get<std::string>(), HasSubstr(part));
+  }
+  job.name = "allowed";
+  job.data = "{prefix: sequence, allow_other_tokenizer: true}";
+  RunJob(job);
+}
+
 // Weights in, weights out: no bit changes, and the moments are zero.
 TEST_F(WeightsTest, NoStepsWriteTheWeightsAsACheckpoint) {
   StartCluster();

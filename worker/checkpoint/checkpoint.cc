@@ -46,7 +46,11 @@ absl::Status CheckResumable(const std::string& folder, const TrainingState& foun
     return Mismatch(folder, "math_hash", found.math_hash, expected.math_hash);
   }
   if (!expected.tokenizer_hash.empty() && found.tokenizer_hash != expected.tokenizer_hash) {
-    return Mismatch(folder, "tokenizer_hash", found.tokenizer_hash, expected.tokenizer_hash);
+    return Mismatch(folder, "tokenizer_hash",
+                    found.tokenizer_hash.empty() ? "none" : found.tokenizer_hash,
+                    absl::StrCat(expected.tokenizer_hash,
+                                 ", that of the data: use data of the same tokenizer, or set "
+                                 "data.allow_other_tokenizer"));
   }
   if (expected.padded_vocab != 0 && found.padded_vocab != expected.padded_vocab) {
     return Mismatch(folder, "padded_vocab", absl::StrCat(found.padded_vocab),

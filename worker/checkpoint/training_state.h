@@ -73,4 +73,9 @@ absl::StatusOr<TrainingState> TakeTrainingState(StrictObject& object, const std:
 inline constexpr char kOptimizerFileName[] = "stretto-optimizer.safetensors";
 inline constexpr char kTrainingStateKey[] = "stretto.training_state";
 
+// The attachment of a checkpoint with the settings of its run, which such a file has in its
+// metadata.
+inline constexpr char kSettingsName[] = "settings.json";
+inline constexpr char kSettingsKey[] = "stretto.settings";
+
 }  // namespace stretto

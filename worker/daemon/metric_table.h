@@ -40,6 +40,11 @@ inline constexpr metrics::Definition kMetrics[] = {
      "Time during which at least one collective was in progress."},
     {"stretto_communication_hidden_seconds_total", metrics::Type::kCounter, "seconds",
      "training_job rank", "The part of that time during which the rank also computed."},
+    {"stretto_preempted_seconds_total", metrics::Type::kCounter, "seconds", "training_job rank",
+     "Time of steps in which a thread of the rank was ready to run and had no CPU, of the thread "
+     "for which that was longest. Absent where the kernel does not say."},
+    {"stretto_involuntary_switches_total", metrics::Type::kCounter, "switches", "training_job rank",
+     "How often a thread of the rank lost its CPU to another thread."},
     {"stretto_arena_bytes", metrics::Type::kGauge, "bytes", "training_job rank arena",
      "Planned memory of the rank: of its step program on its device, and of the copy for "
      "checkpoints on its node."},

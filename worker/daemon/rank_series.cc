@@ -56,6 +56,9 @@ void RankSeries::Add(const stretto::v1alpha1::StepReport& step) {
   }
   communication_ += step.ledger().communication_seconds();
   hidden_ += step.ledger().hidden_seconds();
+  if (step.ledger().has_preempted_seconds())
+    preempted_ = preempted_.value_or(0) + step.ledger().preempted_seconds();
+  switches_ += static_cast<double>(step.ledger().involuntary_switches());
   double progress = 0;
   for (const Ledger::Entry& entry : step.ledger().entries()) {
     ledger_[{absl::AsciiStrToLower(Ledger::Part_Name(entry.part())), entry.group(),
@@ -111,6 +114,9 @@ void RankSeries::ShowSteps(const std::vector<std::string>& labels,
   families->Add(Row(kMetrics, "stretto_updates_skipped_total"), labels, skipped_);
   families->Add(Row(kMetrics, "stretto_communication_seconds_total"), labels, communication_);
   families->Add(Row(kMetrics, "stretto_communication_hidden_seconds_total"), labels, hidden_);
+  families->Add(Row(kMetrics, "stretto_involuntary_switches_total"), labels, switches_);
+  if (preempted_.has_value())
+    families->Add(Row(kMetrics, "stretto_preempted_seconds_total"), labels, *preempted_);
   if (evaluated_) {
     families->Add(Row(kMetrics, "stretto_eval_loss"), labels, evaluation_.loss());
     families->Add(Row(kMetrics, "stretto_eval_perplexity"), labels, evaluation_.perplexity());

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -41,7 +42,8 @@ class RankSeries {
   double evaluation_seconds_ = 0;
   double last_step_ = 0;  // seconds since 1970
   std::map<LedgerKey, double> ledger_;
-  double communication_ = 0, hidden_ = 0;
+  double communication_ = 0, hidden_ = 0, switches_ = 0;
+  std::optional<double> preempted_;  // nothing: the kernel does not say
   std::map<std::string, double> arenas_;
   double peak_flops_ = 0;  // 0: unknown
   double checkpoint_ = 0;  // seconds since 1970; 0: none yet

@@ -96,11 +96,15 @@ absl::Status WriteOptimizer(const std::string& folder, const ModelSpec& model,
       sources.push_back({name, "F32", parameter.shape, TensorData(fetch)});
     }
   }
+  std::map<std::string, std::string> metadata = {
+      {"format", "pt"}, {kTrainingStateKey, TrainingStateText(checkpoint.manifest().state)}};
+  for (const FileRecord& file : checkpoint.manifest().attachments) {
+    if (file.name != kSettingsName) continue;
+    ASSIGN_OR_RETURN(metadata[kSettingsKey],
+                     ReadFile(absl::StrCat(checkpoint.folder(), "/", file.name)));
+  }
   const std::string path = absl::StrCat(folder, "/", kOptimizerFileName);
-  return WriteSafetensors(path, sources,
-                          {{"format", "pt"},
-                           {kTrainingStateKey, TrainingStateText(checkpoint.manifest().state)}})
-      .status();
+  return WriteSafetensors(path, sources, metadata).status();
 }
 
 absl::Status WriteConfigs(const ModelSource& source, const std::string& dtype,

@@ -19,8 +19,16 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kMaxFileBytes = 64 << 20;
 
-// Follows links only within `root` or, if that is empty, within the file's folder.
-absl::StatusOr<Attachment> Read(const fs::path& path, const std::string& root) {
+}  // namespace
+
+Origin OriginOf(const ModelSource& source) {
+  const std::vector<std::string> files = source.tokenizer_files();
+  return {
+      .dtype = source.dtype(), .tokenizer = files.empty() ? "" : "files", .tokenizer_files = files};
+}
+
+absl::StatusOr<Attachment> ReadAttachment(const std::string& file, const std::string& root) {
+  const fs::path path = file;
   std::error_code error;
   const fs::path folder = fs::weakly_canonical(path.parent_path(), error);
   if (error) return ErrnoStatus(error.value(), absl::StrCat("resolve ", path.string()));
@@ -31,14 +39,6 @@ absl::StatusOr<Attachment> Read(const fs::path& path, const std::string& root) {
                    PathBeneath(base, (folder / name).lexically_relative(base)));
   ASSIGN_OR_RETURN(std::string content, ReadSmallFile(resolved, kMaxFileBytes));
   return Attachment{name, std::move(content)};
-}
-
-}  // namespace
-
-Origin OriginOf(const ModelSource& source) {
-  const std::vector<std::string> files = source.tokenizer_files();
-  return {
-      .dtype = source.dtype(), .tokenizer = files.empty() ? "" : "files", .tokenizer_files = files};
 }
 
 absl::StatusOr<std::vector<Attachment>> AttachmentsOf(const ModelSpec& model, const Origin& origin,
@@ -63,7 +63,7 @@ absl::StatusOr<std::vector<Attachment>> AttachmentsOf(const ModelSpec& model, co
   }
   std::vector<Attachment> attachments = {{kModelNoteName, ModelNoteText(note)}};
   for (const std::string& path : files) {
-    ASSIGN_OR_RETURN(Attachment file, Read(path, root));
+    ASSIGN_OR_RETURN(Attachment file, ReadAttachment(path, root));
     attachments.push_back(std::move(file));
   }
   return attachments;

@@ -22,6 +22,11 @@ struct Origin {
 };
 Origin OriginOf(const ModelSource& source);
 
+// Reads a file of at most 64 MiB. It follows links only within `root` or, if that is empty, within
+// the file's folder. Errors: InvalidArgument (a larger file), PermissionDenied (a link that leads
+// outside), those of reading.
+absl::StatusOr<Attachment> ReadAttachment(const std::string& path, const std::string& root);
+
 // Returns the attachments of a job's checkpoints. The tokenizer is that of the data set at
 // data_prefix (PREFIX.tokenizer.json says "bytes", or PREFIX.tokenizer/ has kTokenizerFiles);
 // otherwise, and when data_prefix is empty, it is the one that came with the weights. data_root is

@@ -10,6 +10,7 @@
 #include "proto/base/status_macros.h"
 #include "worker/exchange/model_source.h"
 #include "worker/trainer/initial_weights.h"
+#include "worker/trainer/settings_file.h"
 
 namespace stretto::trainer {
 namespace {
@@ -17,11 +18,12 @@ namespace {
 class ExportedState final : public SavedState {
  public:
   ExportedState(std::string folder, std::unique_ptr<ModelSource> weights,
-                SafetensorsReader optimizer, TrainingState state)
+                SafetensorsReader optimizer, TrainingState state, spec::Settings settings)
       : folder_(std::move(folder)),
         weights_(std::move(weights)),
         optimizer_(std::move(optimizer)),
-        state_(std::move(state)) {}
+        state_(std::move(state)),
+        settings_(std::move(settings)) {}
 
   const std::string& name() const override { return folder_; }
   const TrainingState& state() const override { return state_; }
@@ -49,6 +51,7 @@ class ExportedState final : public SavedState {
     });
   }
 
+  absl::StatusOr<spec::Settings> settings() const override { return settings_; }
   absl::StatusOr<Origin> origin() const override { return OriginOf(*weights_); }
 
  private:
@@ -56,6 +59,7 @@ class ExportedState final : public SavedState {
   const std::unique_ptr<ModelSource> weights_;
   const SafetensorsReader optimizer_;
   const TrainingState state_;
+  const spec::Settings settings_;
 };
 
 }  // namespace
@@ -80,8 +84,13 @@ absl::StatusOr<std::unique_ptr<SavedState>> OpenExportedState(const JobConfig& c
   ASSIGN_OR_RETURN(
       TrainingState state,
       ParseTrainingState(text->second, absl::StrCat(path, ": __metadata__ ", kTrainingStateKey)));
+  spec::Settings settings;
+  if (const auto kept = metadata.find(kSettingsKey); kept != metadata.end()) {
+    ASSIGN_OR_RETURN(
+        settings, ParseSettings(kept->second, absl::StrCat(path, ": __metadata__ ", kSettingsKey)));
+  }
   return std::make_unique<ExportedState>(folder, std::move(weights), std::move(optimizer),
-                                         std::move(state));
+                                         std::move(state), std::move(settings));
 }
 
 }  // namespace stretto::trainer

@@ -144,6 +144,7 @@ absl::StatusOr<JobConfig> ConfigFrom(const v1alpha1::AttachResponse& task, Rank 
              .latency = absl::Microseconds(spec.emulated_link().latency_microseconds())};
   }
   ASSIGN_OR_RETURN(config.data, DataFrom(task, config));
+  config.allow_other_tokenizer = spec.data().allow_other_tokenizer();
   ASSIGN_OR_RETURN(config.checkpoint_folder, PathBeneath(task.checkpoint_root(), config.job_id));
   RETURN_IF_ERROR(SetStart(task, &config));
   if (spec.has_eval()) {
@@ -159,8 +160,10 @@ absl::StatusOr<JobConfig> ConfigFrom(const v1alpha1::AttachResponse& task, Rank 
   config.run_folder = task.run_folder();
   config.interface_address = task.interface_address();
   config.tuning_folder = absl::StrCat(task.tuning_folder(), "/rank-", rank.value());
-  config.spec_hash = spec::HashOf(config.spec);
-  config.math_hash = spec::MathHashOf(config.spec);
+  config.decay_steps_open = !spec.optimizer().has_decay_steps();
+  SetDecaySteps(
+      config.decay_steps_open ? std::max<int64_t>(spec.steps(), 1) : spec.optimizer().decay_steps(),
+      &config);
   return config;
 }
 
@@ -168,6 +171,13 @@ void SetMergedWgrads(int micro_batches, JobConfig* config) {
   config->engine.schedule.merge_wgrads = micro_batches;
   config->spec.mutable_schedule()->mutable_parameters()->set_merge_wgrads(micro_batches);
   config->spec_hash = spec::HashOf(config->spec);
+}
+
+void SetDecaySteps(int64_t decay_steps, JobConfig* config) {
+  config->optimizer.decay_steps = decay_steps;
+  config->spec.mutable_optimizer()->set_decay_steps(decay_steps);
+  config->spec_hash = spec::HashOf(config->spec);
+  config->math_hash = spec::MathHashOf(config->spec);
 }
 
 }  // namespace stretto::trainer

@@ -51,6 +51,10 @@ struct JobConfig {
   // then.
   bool auto_warm_up = false;
   OptimizerConfig optimizer;
+  // Whether the spec leaves optimizer.decay_steps open, because the job resumes. They are `steps`
+  // until those of a checkpoint are taken (settings_file.h), which kept_decay_steps then is.
+  bool decay_steps_open = false;
+  int64_t kept_decay_steps = 0;
   int64_t steps = 0;
   uint64_t seed = 0;
   int profile_steps = 0;
@@ -58,6 +62,8 @@ struct JobConfig {
   EvaluationConfig evaluation;
 
   DataConfig data;
+  // Whether the tokenizer of the data may differ from that of the weights.
+  bool allow_other_tokenizer = false;
   std::string checkpoint_folder;  // absolute: CHECKPOINT_ROOT/JOB_ID
   std::string initial_weights;    // as OpenModel takes it, absolute; empty: random from the seed
   int attempt = 1;  // above 1, the job's own checkpoints come before those of resume_*
@@ -98,5 +104,8 @@ absl::StatusOr<JobConfig> ConfigFrom(const v1alpha1::AttachResponse& task, Rank 
 // Sets engine.schedule.merge_wgrads, a divisor of engine.micro_batches, and everything that depends
 // on it.
 void SetMergedWgrads(int micro_batches, JobConfig* config);
+
+// Sets optimizer.decay_steps and everything that depends on it.
+void SetDecaySteps(int64_t decay_steps, JobConfig* config);
 
 }  // namespace stretto::trainer

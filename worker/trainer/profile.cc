@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -15,6 +16,7 @@
 #include "worker/engine/layout/layout.h"
 #include "worker/trainer/parity.h"
 #include "worker/trainer/plan/arenas.h"
+#include "worker/trainer/preemption.h"
 
 namespace stretto::trainer {
 namespace {
@@ -29,7 +31,15 @@ absl::Status SlowestRank(Communicator& control, float* values, int64_t count) {
 struct Measured {
   double seconds = 0;
   double comm_cpu_seconds = 0;
+  double spread = 0;                      // of the repetitions, as Profile.spread
+  std::optional<double> preempted_share;  // as in Profile
 };
+
+// Both know a share, or neither does, because they run on the same kernel.
+std::optional<double> Larger(std::optional<double> a, std::optional<double> b) {
+  if (!a.has_value() || !b.has_value()) return std::nullopt;
+  return std::max(*a, *b);
+}
 
 class Profiler {
  public:
@@ -53,6 +63,9 @@ class Profiler {
     profile.set_t_comm(communication.seconds);
     profile.set_t_serial(serial.seconds);
     profile.set_comm_cpu_seconds(communication.comm_cpu_seconds);
+    profile.set_spread(std::max(compute.spread, communication.spread));
+    if (const auto share = Larger(compute.preempted_share, communication.preempted_share))
+      profile.set_preempted_share(*share);
     // No schedule can beat this: communication lanes use CPU time that computation would need, and
     // the step cannot end before its communication.
     profile.set_t_ideal_step(
@@ -104,19 +117,35 @@ class Profiler {
   absl::StatusOr<Measured> Time(const EngineSpec& spec, Variant variant) {
     ASSIGN_OR_RETURN(auto engine, Make(spec, variant));
     std::vector<double> seconds, cpu;
+    PreemptionMeter meter;
+    double lost = 0, total = 0;
+    bool known = true;
     for (int step = 0; step <= config_.profile_steps; ++step) {
       // All ranks start together, so that none measures another's delay.
       RETURN_IF_ERROR(control_.Run(Collective::Barrier()));
+      meter.Take();  // what was lost at the barrier
       const int64_t begin = NowNanoseconds();
       RETURN_IF_ERROR(engine->executor().Run());
-      float values[2] = {static_cast<float>(NowNanoseconds() - begin) * 1e-9f,
-                         static_cast<float>(engine->executor().communication_cpu_seconds())};
-      RETURN_IF_ERROR(SlowestRank(control_, values, 2));
+      const Preempted preempted = meter.Take();
+      // Where one rank does not know what it lost, nobody knows.
+      float values[4] = {static_cast<float>(NowNanoseconds() - begin) * 1e-9f,
+                         static_cast<float>(engine->executor().communication_cpu_seconds()),
+                         static_cast<float>(preempted.seconds.value_or(0)),
+                         preempted.seconds.has_value() ? 0.0f : 1.0f};
+      RETURN_IF_ERROR(SlowestRank(control_, values, 4));
       if (step == 0) continue;  // warm-up: caches, first touch of memory
       seconds.push_back(values[0]);
       cpu.push_back(values[1]);
+      total += values[0];
+      lost += values[2];
+      known = known && values[3] == 0;
     }
-    return Measured{Median(seconds), Median(cpu)};
+    const auto [least, most] = std::minmax_element(seconds.begin(), seconds.end());
+    return Measured{
+        .seconds = Median(seconds),
+        .comm_cpu_seconds = Median(cpu),
+        .spread = *least > 0 ? *most / *least - 1 : 0,
+        .preempted_share = known && total > 0 ? std::optional<double>(lost / total) : std::nullopt};
   }
 
   const JobConfig& config_;

@@ -40,7 +40,9 @@
 #include "worker/trainer/plan/arenas.h"
 #include "worker/trainer/profile.h"
 #include "worker/trainer/rank_device.h"
+#include "worker/trainer/same_tokenizer.h"
 #include "worker/trainer/saved_state.h"
+#include "worker/trainer/settings_file.h"
 #include "worker/trainer/signal_thread.h"
 #include "worker/trainer/train_loop.h"
 #include "worker/trainer/warm_ups.h"
@@ -105,6 +107,8 @@ class RankProcess {
     std::unique_ptr<ModelSource> weights;
     if (!config_.initial_weights.empty()) {
       ASSIGN_OR_RETURN(weights, OpenInitialWeights(config_));
+      if (!config_.allow_other_tokenizer)
+        RETURN_IF_ERROR(OfData(CheckTokenizerOfWeights(*data_, OriginOfWeights(*weights))));
     }
     if (config_.evaluates()) {
       absl::StatusOr<HeldOutData> held_out = OpenHeldOut(config_, *data_);
@@ -169,6 +173,10 @@ class RankProcess {
   // Makes all that depends on the choice of the saved state, and the engine.
   absl::Status Build(const ModelSource* weights, const SavedState* saved) {
     Announce(flight_, kPart);
+    if (saved != nullptr) {
+      ASSIGN_OR_RETURN(const spec::Settings settings, saved->settings());
+      TakeDecaySteps(settings, &config_);
+    }
     if (config_.auto_merge_wgrads) RETURN_IF_ERROR(MergeWgrads(saved));
     Announce(flight_, kMeasuring);
     if (config_.auto_warm_up) RETURN_IF_ERROR(ChooseWarmUps());
@@ -247,17 +255,21 @@ class RankProcess {
     return CheckMemory(config_, available_);
   }
 
+  Origin OriginOfWeights(const ModelSource& weights) const {
+    Origin origin = OriginOf(weights);
+    origin.root = config_.data.root;
+    return origin;
+  }
+
   absl::Status ReadAttachments(const ModelSource* weights, const SavedState* saved) {
     Origin origin;
-    if (weights != nullptr) {
-      origin = OriginOf(*weights);
-      origin.root = config_.data.root;
-    }
+    if (weights != nullptr) origin = OriginOfWeights(*weights);
     if (saved != nullptr) {
       ASSIGN_OR_RETURN(origin, saved->origin());
     }
     ASSIGN_OR_RETURN(attachments_, AttachmentsOf(config_.engine.model, origin,
                                                  data_->tokenizer_prefix(), config_.data.root));
+    attachments_.push_back({kSettingsName, SettingsText(spec::SettingsOf(config_.spec))});
     return absl::OkStatus();
   }
 

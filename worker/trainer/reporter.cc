@@ -34,6 +34,7 @@ v1alpha1::RankPrepared PreparedMessage(const JobConfig& config, const ArenaBytes
   *prepared.mutable_time() = google::protobuf::util::TimeUtil::NanosecondsToTimestamp(
       absl::ToUnixNanos(Clock::Real().Now()));
   const ScheduleSpec& schedule = config.engine.schedule;
+  prepared.set_decay_steps(config.kept_decay_steps);
   if (config.auto_merge_wgrads) prepared.set_merged_wgrads(schedule.merge_wgrads);
   if (config.auto_warm_up) {
     for (int stage : schedule.warm_up) prepared.add_warm_ups(stage);

@@ -34,6 +34,7 @@
 #include "worker/trainer/agreement/control.h"
 #include "worker/trainer/agreement/work_together.h"
 #include "worker/trainer/exported_state.h"
+#include "worker/trainer/settings_file.h"
 
 namespace stretto::trainer {
 namespace {
@@ -107,6 +108,16 @@ class CheckpointState final : public SavedState {
 
   absl::Status Finish() override { return reader_->Finish(); }
 
+  absl::StatusOr<spec::Settings> settings() const override {
+    for (const FileRecord& file : checkpoint_.manifest().attachments) {
+      if (file.name != kSettingsName) continue;
+      const std::string path = absl::StrCat(name(), "/", file.name);
+      ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+      return ParseSettings(text, path);
+    }
+    return spec::Settings();
+  }
+
   absl::StatusOr<Origin> origin() const override {
     Origin origin;
     for (const FileRecord& file : checkpoint_.manifest().attachments) {
@@ -116,7 +127,7 @@ class CheckpointState final : public SavedState {
         ASSIGN_OR_RETURN(const ModelNote note, ParseModelNote(text, path));
         origin.dtype = note.dtype;
         origin.tokenizer = note.tokenizer;
-      } else {
+      } else if (file.name != kSettingsName) {
         origin.tokenizer_files.push_back(path);
       }
     }
@@ -216,6 +227,16 @@ absl::StatusOr<std::string> FindFolder(const JobConfig& config, Communicator& co
   return folder;
 }
 
+// Refuses the state, naming every setting that differs, if it has settings.
+absl::Status NameDifferences(const JobConfig& config, const SavedState& saved) {
+  ASSIGN_OR_RETURN(const spec::Settings settings, saved.settings());
+  if (settings.empty()) return absl::OkStatus();
+  const std::vector<spec::Difference> differences =
+      spec::DifferencesOf(settings, spec::SettingsOf(config.spec));
+  if (differences.empty()) return absl::OkStatus();
+  return Refused(saved.name(), absl::StrCat(spec::TextOf(differences), ", as the job says"));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<SavedState>> FindSavedState(const JobConfig& config,
@@ -266,6 +287,8 @@ absl::StatusOr<std::unique_ptr<SavedState>> FindSavedState(const JobConfig& conf
 
 absl::Status SavedState::Check(const Parameter&, Slot) const { return absl::OkStatus(); }
 
+absl::StatusOr<spec::Settings> SavedState::settings() const { return spec::Settings(); }
+
 std::string SavedState::PlaceOf(const Parameter&, Slot) const { return ""; }
 
 absl::Status SavedState::Finish() { return absl::OkStatus(); }
@@ -276,9 +299,11 @@ absl::StatusOr<TrainState> Resume(const JobConfig& config, const std::string& to
   const bool exact = state.spec_hash == config.spec_hash;
   const bool same_run = exact || (!state.math_hash.empty() && state.math_hash == config.math_hash);
   ResumeExpectation expected{.spec_hash = "",
-                             .tokenizer_hash = tokenizer_hash,
+                             .tokenizer_hash = config.allow_other_tokenizer ? "" : tokenizer_hash,
                              .padded_vocab = config.engine.model.padded_vocab()};
-  // Compare the hash last: earlier checks can often name the field that differs.
+  if (!same_run) RETURN_IF_ERROR(NameDifferences(config, saved));
+  // Compare the hash last: of a release that kept no settings, earlier checks can often name the
+  // field that differs.
   if (state.math_hash.empty() && !exact) expected.tp_size = TpSizeOf(config.engine, 0);
   RETURN_IF_ERROR(CheckResumable(saved.name(), state, expected));
   // In the order of the model, so that all ranks name the same tensor.

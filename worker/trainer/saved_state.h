@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "proto/spec/job/settings.h"
 #include "worker/checkpoint/manifest.h"
 #include "worker/comm/communicator.h"
 #include "worker/trainer/attachments.h"
@@ -38,6 +39,9 @@ class SavedState {
   // Verifies what was read and the rest of what this rank is to verify. Call it once, after the
   // last Read. Errors: DataLoss, those of reading.
   virtual absl::Status Finish();
+  // Returns the settings of the run that wrote it; none if a release without them did. Errors: those
+  // of ParseSettings, of reading.
+  virtual absl::StatusOr<spec::Settings> settings() const;
   // Returns what accompanies its weights. Errors: those of reading the model's note.
   virtual absl::StatusOr<Origin> origin() const = 0;
 };
@@ -57,7 +61,9 @@ absl::StatusOr<std::unique_ptr<SavedState>> FindSavedState(const JobConfig& conf
                                                            const std::function<void()>& alive = {},
                                                            const DamagedStates& damaged = {});
 
-// Loads the state into the engine and verifies this rank's share of it. Until every rank has
+// Loads the state into the engine and verifies this rank's share of it. `tokenizer_hash` is that of
+// the data, empty if it is not known; it is compared unless the job allows another one. Until every
+// rank has
 // verified its own, the state must not be used. Errors: DataLoss, FailedPrecondition (of another
 // model, layout or tokenizer), naming file or field.
 absl::StatusOr<TrainState> Resume(const JobConfig& config, const std::string& tokenizer_hash,

@@ -24,6 +24,7 @@
 #include "worker/trainer/checkpointing.h"
 #include "worker/trainer/exit_reason.h"
 #include "worker/trainer/flight_watch.h"
+#include "worker/trainer/preemption.h"
 #include "worker/trainer/profile.h"
 
 namespace stretto::trainer {
@@ -357,6 +358,10 @@ class Loop {
                           FlopsPerToken(c_.config.engine.model) / c_.config.engine.world_size());
     step->set_wall_seconds(raw - raw_begin_);
     *step->mutable_ledger() = ToMessage(ledger, raw - raw_begin_);
+    const Preempted preempted = preemption_.Take();
+    if (preempted.seconds.has_value())
+      step->mutable_ledger()->set_preempted_seconds(*preempted.seconds);
+    step->mutable_ledger()->set_involuntary_switches(preempted.switches);
     if (evaluated_.has_value()) *step->mutable_evaluation() = *evaluated_;
     step->set_update_skipped(Skipped());
     step->set_norm_not_finite(not_finite_);
@@ -378,6 +383,7 @@ class Loop {
   TrainState state_;
   Checkpointing checkpoints_;
   HostWaits waits_;
+  PreemptionMeter preemption_;
   int64_t step_begin_ = 0;  // the end of the previous step
   double raw_begin_ = 0;
   absl::Time wall_begin_;                          // the same instant

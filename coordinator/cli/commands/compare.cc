@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Fetches the steps of each run, reduces them to medians and a mean ledger without the first steps,
+// Fetches the steps of each run, reduces them to medians without the first,
 // and prints the runs as columns of one table, or as JSON.
 
 #include "coordinator/cli/commands/compare.h"
@@ -66,34 +66,21 @@ std::string PartName(const v1alpha1::Ledger::Entry& entry) {
   return name;
 }
 
-v1alpha1::Ledger MeanLedger(const std::vector<v1alpha1::StepReport>& steps, size_t first) {
-  v1alpha1::Ledger mean;
-  for (size_t i = first; i < steps.size(); ++i) {
-    const v1alpha1::Ledger& one = steps[i].ledger();
-    for (const v1alpha1::Ledger::Entry& entry : one.entries()) {
-      auto* entries = mean.mutable_entries();
-      auto same = std::find_if(
-          entries->begin(), entries->end(),
-          [&](const v1alpha1::Ledger::Entry& other) { return PartName(other) == PartName(entry); });
-      if (same == entries->end()) {
-        *entries->Add() = entry;
-      } else {
-        same->set_seconds(same->seconds() + entry.seconds());
-      }
-    }
-    mean.set_wall_seconds(mean.wall_seconds() + one.wall_seconds());
-    mean.set_communication_seconds(mean.communication_seconds() + one.communication_seconds());
-    mean.set_hidden_seconds(mean.hidden_seconds() + one.hidden_seconds());
-  }
-  const double count =
-      static_cast<double>(std::max<size_t>(1, steps.size() - std::min(first, steps.size())));
+// Of all steps: the coordinator keeps the sum of an ended job, and not every step, for good.
+v1alpha1::Ledger MeanLedger(v1alpha1::Ledger mean) {
+  const auto count = static_cast<double>(std::max<int64_t>(1, mean.steps()));
   for (v1alpha1::Ledger::Entry& entry : *mean.mutable_entries())
     entry.set_seconds(entry.seconds() / count);
   mean.set_wall_seconds(mean.wall_seconds() / count);
   mean.set_communication_seconds(mean.communication_seconds() / count);
   mean.set_hidden_seconds(mean.hidden_seconds() / count);
+  if (mean.has_preempted_seconds()) mean.set_preempted_seconds(mean.preempted_seconds() / count);
   mean.set_steps(1);
   return mean;
+}
+
+double PreemptedSeconds(const v1alpha1::Ledger& ledger) {
+  return ledger.has_preempted_seconds() ? ledger.preempted_seconds() : kNone;
 }
 
 // JSON has no NaN.
@@ -108,11 +95,19 @@ nlohmann::ordered_json LedgerJson(const v1alpha1::Ledger& ledger) {
   return {{"parts", parts},
           {"wall_seconds", ledger.wall_seconds()},
           {"communication_seconds", ledger.communication_seconds()},
-          {"hidden_seconds", ledger.hidden_seconds()}};
+          {"hidden_seconds", ledger.hidden_seconds()},
+          {"preempted_seconds", Number(PreemptedSeconds(ledger))}};
 }
 
 std::string Milliseconds(double seconds) {
   return std::isfinite(seconds) ? absl::StrFormat("%.1f ms", seconds * 1e3) : "-";
+}
+
+// "368.8 ms +4.1 %": the least, and how much greater the greatest is.
+std::string IdealText(const IdealStep& ideal) {
+  std::string text = Milliseconds(ideal.seconds);
+  if (std::isfinite(ideal.spread)) absl::StrAppend(&text, " +", Percent(ideal.spread));
+  return text;
 }
 
 }  // namespace
@@ -124,13 +119,18 @@ RunFigures FiguresOf(const v1alpha1::Job& job, const std::vector<v1alpha1::StepR
   run.options = OptionsText(job.spec());
   run.link = ShortLink(job.spec());
   run.steps = job.progress().steps();
-  run.first_loss = job.progress().first_loss();
-  run.last_loss = job.progress().last_loss();
+  const bool stepped = job.progress().steps() > 0;
+  run.first_loss = stepped ? job.progress().first_loss() : kNone;
+  run.last_loss = stepped ? job.progress().last_loss() : kNone;
   run.held_out_loss =
       job.progress().has_last_evaluation() ? job.progress().last_evaluation().loss() : kNone;
   run.submit_to_first_operation_seconds =
-      absl::ToDoubleSeconds(ToDuration(job.submit_to_first_operation()));
-  run.submit_to_first_step_seconds = absl::ToDoubleSeconds(ToDuration(job.submit_to_first_step()));
+      job.has_submit_to_first_operation()
+          ? absl::ToDoubleSeconds(ToDuration(job.submit_to_first_operation()))
+          : kNone;
+  run.submit_to_first_step_seconds =
+      job.has_submit_to_first_step() ? absl::ToDoubleSeconds(ToDuration(job.submit_to_first_step()))
+                                     : kNone;
   const size_t first = steps.size() > 1 ? 1 : 0;
   std::vector<double> seconds;
   double tokens = 0, total = 0;
@@ -141,13 +141,15 @@ RunFigures FiguresOf(const v1alpha1::Job& job, const std::vector<v1alpha1::StepR
   }
   run.tokens_per_second = total > 0 ? tokens / total : kNone;
   run.step_seconds_p50 = Median(seconds);
-  run.ledger = MeanLedger(steps, first);
+  run.ledger = MeanLedger(job.progress().ledger());
   run.hidden_interval = OverlapRatio(run.ledger);
   const v1alpha1::Profile& profile = job.profile();
   const bool profiled = job.has_profile();
   run.t_comp = profiled ? profile.t_comp() : kNone;
   run.t_comm = profiled ? profile.t_comm() : kNone;
   run.t_ideal_step = profiled ? profile.t_ideal_step() : kNone;
+  run.ideal = IdealsOf({job}).front();
+  run.disturbance = Disturbance(profile);
   run.hidden_saved = profiled && profile.t_comm() > 0
                          ? (profile.t_serial() - run.step_seconds_p50) / profile.t_comm()
                          : kNone;
@@ -179,16 +181,20 @@ std::string CompareTable(const std::vector<RunFigures>& runs) {
                   [](const auto& r) { return std::isfinite(r.held_out_loss); })) {
     add("held-out loss", [](const RunFigures& r) { return Loss(r.held_out_loss); });
   }
-  add("tokens/s", [](const RunFigures& r) { return FormatCount(r.tokens_per_second); });
-  add("step p50", [](const RunFigures& r) { return Milliseconds(r.step_seconds_p50); });
-  add("t_ideal_step", [](const RunFigures& r) { return Milliseconds(r.t_ideal_step); });
-  add("step / ideal", [](const RunFigures& r) {
-    return std::isfinite(r.t_ideal_step)
-               ? absl::StrFormat("%.3f", r.step_seconds_p50 / r.t_ideal_step)
-               : "-";
+  add("tokens/s", [](const RunFigures& r) {
+    return std::isfinite(r.tokens_per_second) ? FormatCount(r.tokens_per_second) : "-";
   });
+  add("step p50", [](const RunFigures& r) { return Milliseconds(r.step_seconds_p50); });
+  add("t_ideal_step", [](const RunFigures& r) { return IdealText(r.ideal); });
+  add("step / ideal", [](const RunFigures& r) {
+    const double ratio = r.step_seconds_p50 / r.ideal.seconds;
+    return std::isfinite(ratio) ? absl::StrFormat("%.3f", ratio) : "-";
+  });
+  if (std::any_of(runs.begin(), runs.end(), [](const auto& r) { return !r.disturbance.empty(); })) {
+    add("disturbed profile",
+        [](const RunFigures& r) { return r.disturbance.empty() ? "-" : r.disturbance; });
+  }
   add("hidden_interval", [](const RunFigures& r) { return Percent(r.hidden_interval); });
-  add("hidden_saved", [](const RunFigures& r) { return Percent(r.hidden_saved); });
   add("parity",
       [](const RunFigures& r) { return std::string(r.verified_parity ? "verified" : "-"); });
   for (const std::string& part : parts) {
@@ -199,39 +205,47 @@ std::string CompareTable(const std::vector<RunFigures>& runs) {
       return std::string("-");
     });
   }
-  add("wall", [](const RunFigures& r) { return Milliseconds(r.ledger.wall_seconds()); });
+  add("wall", [](const RunFigures& r) {
+    return r.ledger.wall_seconds() > 0 ? Milliseconds(r.ledger.wall_seconds()) : "-";
+  });
+  add("preempted", [](const RunFigures& r) { return Milliseconds(PreemptedSeconds(r.ledger)); });
   return Table(headings, rows);
 }
 
 std::string CompareJson(const std::vector<RunFigures>& runs) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const RunFigures& r : runs) {
-    list.push_back({{"name", r.name},
-                    {"schedule", r.schedule},
-                    {"options", r.options},
-                    {"link", r.link},
-                    {"steps", r.steps},
-                    {"first_loss", Number(r.first_loss)},
-                    {"last_loss", Number(r.last_loss)},
-                    {"held_out_loss", Number(r.held_out_loss)},
-                    {"submit_to_first_operation_seconds", r.submit_to_first_operation_seconds},
-                    {"submit_to_first_step_seconds", r.submit_to_first_step_seconds},
-                    {"tokens_per_second", Number(r.tokens_per_second)},
-                    {"step_seconds_p50", Number(r.step_seconds_p50)},
-                    {"t_comp", Number(r.t_comp)},
-                    {"t_comm", Number(r.t_comm)},
-                    {"t_ideal_step", Number(r.t_ideal_step)},
-                    {"hidden_interval", Number(r.hidden_interval)},
-                    {"hidden_saved", Number(r.hidden_saved)},
-                    {"ledger", LedgerJson(r.ledger)},
-                    {"verified_parity", r.verified_parity},
-                    {"parity", r.parity}});
+    list.push_back(
+        {{"name", r.name},
+         {"schedule", r.schedule},
+         {"options", r.options},
+         {"link", r.link},
+         {"steps", r.steps},
+         {"first_loss", Number(r.first_loss)},
+         {"last_loss", Number(r.last_loss)},
+         {"held_out_loss", Number(r.held_out_loss)},
+         {"submit_to_first_operation_seconds", Number(r.submit_to_first_operation_seconds)},
+         {"submit_to_first_step_seconds", Number(r.submit_to_first_step_seconds)},
+         {"tokens_per_second", Number(r.tokens_per_second)},
+         {"step_seconds_p50", Number(r.step_seconds_p50)},
+         {"t_comp", Number(r.t_comp)},
+         {"t_comm", Number(r.t_comm)},
+         {"t_ideal_step", Number(r.t_ideal_step)},
+         {"t_ideal_step_least", Number(r.ideal.seconds)},
+         {"t_ideal_step_spread", Number(r.ideal.spread)},
+         {"profile_disturbed", r.disturbance},
+         {"hidden_interval", Number(r.hidden_interval)},
+         {"hidden_saved", Number(r.hidden_saved)},
+         {"ledger", LedgerJson(r.ledger)},
+         {"verified_parity", r.verified_parity},
+         {"parity", r.parity}});
   }
   return nlohmann::ordered_json{{"runs", list}}.dump(2) + "\n";
 }
 
 ExitCode CompareJobs(const Invocation& invocation, const std::vector<std::string>& names) {
   std::vector<RunFigures> runs;
+  std::vector<v1alpha1::Job> jobs;
   for (const std::string& name : names) {
     std::vector<v1alpha1::StepReport> steps;
     const absl::StatusOr<FollowResult> result = FollowJob(
@@ -243,7 +257,10 @@ ExitCode CompareJobs(const Invocation& invocation, const std::vector<std::string
     if (!result.ok()) return ReportError(invocation, result.status());
     if (result->detached) return ExitCode::kDetached;
     runs.push_back(FiguresOf(result->job, steps));
+    jobs.push_back(result->job);
   }
+  const std::vector<IdealStep> ideals = IdealsOf(jobs);
+  for (size_t i = 0; i < runs.size(); ++i) runs[i].ideal = ideals[i];
   invocation.terminal.out << (invocation.format == OutputFormat::kTable ? CompareTable(runs)
                                                                         : CompareJson(runs));
   return ExitCode::kOk;

@@ -250,7 +250,7 @@ ExitCode DryRun(const Invocation& invocation, const Job& job, const std::string&
   invocation.terminal.err << "job " << ShortResourceName(job.name()) << " is valid"
                           << (run.has_fits() && !run.fits() ? ", but does not fit memory" : "")
                           << "; nothing was stored\n";
-  return kOk;
+  return run.has_fits() && !run.fits() ? kError : kOk;
 }
 
 }  // namespace stretto::cli

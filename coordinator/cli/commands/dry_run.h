@@ -14,7 +14,7 @@ namespace stretto::cli {
 
 // Shows a job that CreateJob returned for validate_only: its spec with all defaults, its placement,
 // and the memory of each rank as the program `planner` computes it. If that program or the workers
-// do not answer, it reports so and shows the rest.
+// do not answer, it reports so and shows the rest. kError if it is known not to fit.
 ExitCode DryRun(const Invocation& invocation, const v1alpha1::Job& job, const std::string& planner);
 
 // Returns the placement and memory of a dry run as text; `workers` are those of the placement.

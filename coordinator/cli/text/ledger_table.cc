@@ -59,6 +59,14 @@ std::string NameOf(const Row& row) {
   return name;
 }
 
+// Nothing where the kernel does not say.
+std::string PreemptedText(const Ledger& ledger) {
+  if (!ledger.has_preempted_seconds() || !(ledger.wall_seconds() > 0)) return "";
+  return absl::StrFormat("preempted %s: %.3f s without a CPU, %d involuntary switches\n",
+                         Percent(ledger.preempted_seconds() / ledger.wall_seconds()),
+                         ledger.preempted_seconds(), ledger.involuntary_switches());
+}
+
 std::string Cell(double seconds) { return seconds == 0 ? "-" : absl::StrFormat("%.3f", seconds); }
 
 }  // namespace
@@ -106,11 +114,14 @@ std::string LedgerTable(const Ledger& ledger, bool emulated) {
   absl::StrAppendFormat(&out, "wall clock %.3f s over %d steps; ", ledger.wall_seconds(),
                         ledger.steps());
   const double overlap = OverlapRatio(ledger);
-  if (std::isnan(overlap)) return out + "no communication\n";
-  absl::StrAppendFormat(&out, "overlap %s: %.3f of %.3f s of communication hidden%s\n",
-                        Percent(overlap), ledger.hidden_seconds(), ledger.communication_seconds(),
-                        emulated ? " (emulated link)" : "");
-  return out;
+  if (std::isnan(overlap)) {
+    out += "no communication\n";
+  } else {
+    absl::StrAppendFormat(&out, "overlap %s: %.3f of %.3f s of communication hidden%s\n",
+                          Percent(overlap), ledger.hidden_seconds(), ledger.communication_seconds(),
+                          emulated ? " (emulated link)" : "");
+  }
+  return out + PreemptedText(ledger);
 }
 
 std::string StageTable(const v1alpha1::Job& job) {

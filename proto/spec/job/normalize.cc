@@ -101,7 +101,8 @@ void DeriveOptimizer(JobSpec* spec) {
   if (!optimizer->has_min_learning_rate() && RangeOf("optimizer.learning_rate").Contains(rate)) {
     optimizer->set_min_learning_rate(0.1 * rate);
   }
-  if (!optimizer->has_decay_steps()) {
+  // A job that resumes keeps the schedule of the checkpoint, which its trainers read.
+  if (!optimizer->has_decay_steps() && spec->checkpoint().resume_from().empty()) {
     optimizer->set_decay_steps(std::max<int64_t>(spec->steps(), 1));
   }
 }

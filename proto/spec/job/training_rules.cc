@@ -31,6 +31,7 @@ void CheckSteps(const JobSpec& spec, Violations* violations) {
   expect(!spec.has_eval(), "eval measures after steps");
 }
 
+// The steps of a decay that is left open are those of the checkpoint, under the same warm-up.
 void CheckOptimizer(const v1alpha1::OptimizerSpec& optimizer, Violations* violations) {
   const char* least = "optimizer.min_learning_rate";
   if (violations->Sound({least, "optimizer.learning_rate"})) {
@@ -39,7 +40,7 @@ void CheckOptimizer(const v1alpha1::OptimizerSpec& optimizer, Violations* violat
                        absl::StrCat("at most learning_rate ", optimizer.learning_rate()));
   }
   const char* warmup = "optimizer.warmup_steps";
-  if (violations->Sound({warmup, "optimizer.decay_steps"})) {
+  if (optimizer.has_decay_steps() && violations->Sound({warmup, "optimizer.decay_steps"})) {
     violations->Expect(optimizer.warmup_steps() <= optimizer.decay_steps(), warmup,
                        optimizer.warmup_steps(),
                        absl::StrCat("at most decay_steps ", optimizer.decay_steps()));

@@ -56,6 +56,25 @@ TEST(JobHistoryTest, ProgressFollowsTheLastTenSteps) {
   EXPECT_EQ(job.progress().ledger().entries_size(), 1);
 }
 
+// A kernel that does not say is not one under which nothing was lost.
+TEST(JobHistoryTest, AddsUpPreemptedTimeWhereItIsKnown) {
+  JobHistory history;
+  v1alpha1::StepReport step = Step(1);
+  history.AddStep(0, step);
+  v1alpha1::Job job;
+  history.Describe(Record("u", coordinator::JobState::kRunning), &job);
+  EXPECT_FALSE(job.progress().ledger().has_preempted_seconds());
+  for (int64_t number : {2, 3}) {
+    step.set_step(number);
+    step.mutable_ledger()->set_preempted_seconds(0.25);
+    step.mutable_ledger()->set_involuntary_switches(4);
+    history.AddStep(0, step);
+  }
+  history.Describe(Record("u", coordinator::JobState::kRunning), &job);
+  EXPECT_DOUBLE_EQ(job.progress().ledger().preempted_seconds(), 0.5);
+  EXPECT_EQ(job.progress().ledger().involuntary_switches(), 8);
+}
+
 TEST(JobHistoryTest, CountsSkippedUpdatesAndKeepsNonFiniteLosses) {
   JobHistory history;
   v1alpha1::StepReport step = Step(1);

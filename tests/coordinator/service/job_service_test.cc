@@ -288,6 +288,67 @@ TEST_F(JobServiceTest, KilledRankIsTheJobsFirstFailure) {
   EXPECT_EQ(job.first_failure().worker(), "workers/w0");
 }
 
+// Before it waits for slots, and before its trainers read the checkpoint.
+TEST_F(JobServiceTest, AResumeUnderOtherSettingsIsRefusedByTheirNames) {
+  FakeWorker worker(*workers_, "w0");
+  ASSERT_TRUE(worker.Register().has_registered());
+  MustCreate("gpt");
+  const v1alpha1::Assign assign = worker.Assigned();
+  v1alpha1::CreateJobRequest request = Request("more");
+  v1alpha1::JobSpec& spec = *request.mutable_job()->mutable_spec();
+  spec.mutable_checkpoint()->set_resume_from("gpt");
+  spec.mutable_optimizer()->set_learning_rate(0.5);
+  request.set_validate_only(true);
+  Job job;
+  EXPECT_TRUE(Create(request, &job).ok());  // nothing was saved that it could be compared with
+  for (int rank : {0, 1}) worker.Prepared(assign, rank);
+  v1alpha1::WorkerMessage saved = FakeWorker::Report(assign, 0, 2);
+  saved.mutable_report()->mutable_checkpoint()->set_step(2);
+  saved.mutable_report()->mutable_checkpoint()->set_name("step-00000002");
+  saved.mutable_report()->mutable_checkpoint()->set_ok(true);
+  worker.Write(saved);
+  worker.AwaitAck(0, 2);
+  EXPECT_REFUSED(Create(request, &job), StatusCode::INVALID_ARGUMENT, "INVALID_FIELD",
+                 "spec.optimizer.learning_rate: ", "found 0.5", "expected 0.001 as in job gpt");
+  // Whatever was not given is that of the checkpoint: the decay, but not this rate.
+  for (const char* from : {"gpt/best", "gpt/step-00000002"}) {
+    spec.mutable_checkpoint()->set_resume_from(from);
+    EXPECT_FALSE(Create(request, &job).ok()) << from;
+  }
+  for (const char* from : {"gpt/step-00000001", "nobody", "hf:gpt"}) {
+    spec.mutable_checkpoint()->set_resume_from(from);
+    EXPECT_TRUE(Create(request, &job).ok()) << from;
+  }
+  spec.mutable_checkpoint()->set_resume_from("gpt");
+  spec.clear_optimizer();
+  spec.set_steps(30);
+  EXPECT_TRUE(Create(request, &job).ok());
+  spec.mutable_optimizer()->set_decay_steps(30);
+  EXPECT_REFUSED(Create(request, &job), StatusCode::INVALID_ARGUMENT, "INVALID_FIELD",
+                 "spec.optimizer.decay_steps: ", "found 30", "expected 3 as in job gpt");
+}
+
+// A spec that left the decay open took that of a checkpoint.
+TEST_F(JobServiceTest, AJobSaysThatItKeepsTheLearningRateOfItsCheckpoint) {
+  FakeWorker worker(*workers_, "w0");
+  ASSERT_TRUE(worker.Register().has_registered());
+  MustCreate("gpt");
+  const v1alpha1::Assign assign = worker.Assigned();
+  for (int rank : {0, 1}) {
+    v1alpha1::WorkerMessage message = FakeWorker::Report(assign, rank, 1);
+    message.mutable_report()->mutable_prepared()->set_decay_steps(20);
+    worker.Write(message);
+    worker.AwaitAck(rank, 1);
+  }
+  const Job job = MustGet("jobs/gpt");
+  const auto kept =
+      std::find_if(job.conditions().begin(), job.conditions().end(),
+                   [](const auto& condition) { return condition.type() == "LearningRateKept"; });
+  ASSERT_NE(kept, job.conditions().end());
+  EXPECT_EQ(kept->status(), v1alpha1::Condition::TRUE);
+  EXPECT_THAT(kept->message(), HasSubstr("falls until step 20"));
+}
+
 TEST_F(JobServiceTest, UnknownNamesAreRefusedByEveryMethod) {
   Job job;
   EXPECT_REFUSED(Cancel("jobs/x", &job), StatusCode::NOT_FOUND, "JOB_NOT_FOUND", "\"x\"");

@@ -56,6 +56,21 @@ TEST(NormalizeTest, FillsEveryDefault) {
   EXPECT_EQ(spec.device(), v1alpha1::DEVICE_CPU);
 }
 
+// It is the schedule of the checkpoint, which only its trainers can read.
+TEST(NormalizeTest, AJobThatResumesLeavesTheDecayOpen) {
+  EXPECT_FALSE(
+      Normalize(SpecWith("checkpoint { resume_from: 'a' } optimizer { warmup_steps: 200 }"))
+          .optimizer()
+          .has_decay_steps());
+  EXPECT_EQ(Normalize(SpecWith("checkpoint { resume_from: 'a' } optimizer { decay_steps: 7 }"))
+                .optimizer()
+                .decay_steps(),
+            7);
+  EXPECT_TRUE(Validate(Normalize(SpecWith(
+                           "checkpoint { resume_from: 'a' } optimizer { warmup_steps: 200 }")))
+                  .ok());
+}
+
 TEST(NormalizeTest, AStepHasAMicroBatchOfEachReplica) {
   EXPECT_EQ(
       Normalize(SpecWith("micro_batch_size: 5 parallelism { dp_size: 3 }")).global_batch_size(),

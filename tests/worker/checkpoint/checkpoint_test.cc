@@ -398,7 +398,12 @@ TEST_F(CheckpointTest, ResumeComparesWhatIsExpected) {
   EXPECT_EQ(CheckResumable("/c", state, {"spec", "other", "tok", 128, 2}).message(),
             "/c: math_hash: found math, expected other");
   EXPECT_EQ(CheckResumable("/c", state, {"spec", "math", "x", 128, 2}).message(),
-            "/c: tokenizer_hash: found tok, expected x");
+            "/c: tokenizer_hash: found tok, expected x, that of the data: use data of the same "
+            "tokenizer, or set data.allow_other_tokenizer");
+  TrainingState unknown = state;
+  unknown.tokenizer_hash.clear();
+  EXPECT_THAT(std::string(CheckResumable("/c", unknown, {"spec", "math", "x", 128, 2}).message()),
+              HasSubstr("/c: tokenizer_hash: found none, expected x"));
   EXPECT_EQ(CheckResumable("/c", state, {"spec", "math", "tok", 256, 2}).message(),
             "/c: padded_vocab: found 128, expected 256");
   EXPECT_EQ(CheckResumable("/c", state, {"spec", "math", "tok", 128, 4}).message(),

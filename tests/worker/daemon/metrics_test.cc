@@ -22,6 +22,8 @@ v1::RankReport Step(double seconds, double loss) {
   step->set_tokens(256);
   step->mutable_ledger()->set_communication_seconds(0.25);
   step->mutable_ledger()->set_hidden_seconds(0.125);
+  step->mutable_ledger()->set_preempted_seconds(0.0625);
+  step->mutable_ledger()->set_involuntary_switches(3);
   v1::Ledger::Entry* entry = step->mutable_ledger()->add_entries();
   entry->set_part(v1::Ledger::EXPOSED);
   entry->set_group("tp");
@@ -86,6 +88,8 @@ TEST_F(MetricsTest, StepsBecomeCountersHistogramAndGauges) {
   EXPECT_THAT(text, HasSubstr("stretto_grad_norm" + labels + "0.5\n"));
   EXPECT_THAT(text, HasSubstr("stretto_communication_seconds_total" + labels + "0.5\n"));
   EXPECT_THAT(text, HasSubstr("stretto_communication_hidden_seconds_total" + labels + "0.25\n"));
+  EXPECT_THAT(text, HasSubstr("stretto_preempted_seconds_total" + labels + "0.125\n"));
+  EXPECT_THAT(text, HasSubstr("stretto_involuntary_switches_total" + labels + "6\n"));
   EXPECT_THAT(text,
               HasSubstr("stretto_step_ledger_seconds_total{training_job=\"gpt\",rank=\"1\",part="
                         "\"exposed\",group=\"tp\",phase=\"backward\"} 0.25\n"));

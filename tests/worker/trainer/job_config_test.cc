@@ -79,6 +79,18 @@ TEST(JobConfigTest, WhetherCheckpointsAreAsynchronousMayBeLeftOpen) {
   EXPECT_FALSE(ConfigFrom(task, 1)->saves_between_steps());
 }
 
+TEST(JobConfigTest, TheDecayOfAJobThatResumesMayBeLeftOpen) {
+  v1alpha1::AttachResponse task = Task();
+  EXPECT_FALSE(ConfigFrom(task, 1)->decay_steps_open);
+  EXPECT_EQ(ConfigFrom(task, 1)->optimizer.decay_steps, 110);
+  v1alpha1::JobSpec& spec = *task.mutable_assign()->mutable_spec();
+  spec.mutable_checkpoint()->set_resume_from("other");
+  EXPECT_FALSE(ConfigFrom(task, 1)->decay_steps_open);
+  spec.mutable_optimizer()->clear_decay_steps();
+  EXPECT_TRUE(ConfigFrom(task, 1)->decay_steps_open);
+  EXPECT_EQ(ConfigFrom(task, 1)->optimizer.decay_steps, 100);  // steps, until it is known
+}
+
 TEST(JobConfigTest, APresetGivesTheWholeModel) {
   v1alpha1::AttachResponse task = Task();
   v1alpha1::ModelSpec& model = *task.mutable_assign()->mutable_spec()->mutable_model();

@@ -19,6 +19,7 @@
 #include "worker/exchange/model_note.h"
 #include "worker/trainer/initial_weights.h"
 #include "worker/trainer/profile.h"
+#include "worker/trainer/settings_file.h"
 
 namespace stretto::trainer {
 namespace {
@@ -164,11 +165,11 @@ class SavedStateTest : public TinyJobTest {
   }
 
   // What opening and loading say, on one rank.
-  absl::Status Try() {
+  absl::Status Try(const std::string& tokenizer_hash = "") {
     const auto group = LocalGroup::Create(1);
     const auto saved = FindSavedState(config_, *group[0]);
     if (!saved.ok()) return saved.status();
-    return Resume(config_, "", **saved, *MakeEngine()).status();
+    return Resume(config_, tokenizer_hash, **saved, *MakeEngine()).status();
   }
   // Finds, loads and verifies, until a state is whole. Returns its name, or why there is none.
   static std::string Take(RankEngine& engine, Communicator& group, const JobConfig& config) {
@@ -256,6 +257,43 @@ TEST_F(SavedStateTest, AnExportIsOfALayoutAndASpec) {
   config_.engine.model.layers = 3;
   ExpectRefused("checkpoint.resume_from: " + (folder_ / "export") +
                 "/config.json: model.layers: found 2, expected 3");
+}
+
+// It is refused before tensors are read.
+TEST_F(SavedStateTest, ARefusalNamesTheSettingsThatDiffer) {
+  config_.spec.set_seed(7);
+  spec::Settings settings = spec::SettingsOf(config_.spec);
+  settings["seed"] = "9";
+  settings["optimizer.beta1"] = "0.25";
+  const Tensors whole = TrainStraight(1);
+  TrainingState state = State(1);
+  state.spec_hash = state.math_hash = "another";
+  ExportWeights(whole);
+  ExportOptimizer(whole, {{kTrainingStateKey, TrainingStateText(state)},
+                          {kSettingsKey, SettingsText(settings)}});
+  ExpectRefused("seed: found 9, expected 7");
+  ExpectRefused("export: optimizer.beta1: found 0.25, expected ");
+  // Whether anything differs is up to the hash.
+  ExportOptimizer(whole, {{kTrainingStateKey, TrainingStateText(State(1))},
+                          {kSettingsKey, SettingsText(settings)}});
+  EXPECT_TRUE(Try().ok()) << Try();
+  ExportOptimizer(whole, {{kTrainingStateKey, TrainingStateText(State(1))}, {kSettingsKey, "{"}});
+  ExpectRefused("export/stretto-optimizer.safetensors: __metadata__ stretto.settings");
+}
+
+TEST_F(SavedStateTest, DataOfAnotherTokenizerIsRefusedUnlessAllowed) {
+  const Tensors whole = TrainStraight(1);
+  TrainingState state = State(1);
+  state.tokenizer_hash = "learned";
+  Export(whole, state);
+  EXPECT_TRUE(Try("learned").ok());
+  EXPECT_TRUE(Try("").ok());  // not known
+  EXPECT_EQ(Try("bytes").message(),
+            (folder_ / "export") +
+                ": tokenizer_hash: found learned, expected bytes, that of the data: use data of "
+                "the same tokenizer, or set data.allow_other_tokenizer");
+  config_.allow_other_tokenizer = true;
+  EXPECT_TRUE(Try("bytes").ok());
 }
 
 TEST_F(SavedStateTest, AnExportWithoutItsOptimizerIsRefused) {

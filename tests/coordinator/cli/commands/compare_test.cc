@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 namespace stretto::cli {
@@ -59,6 +60,92 @@ TEST(CompareTest, HeldOutLossesHaveALineWhereThereAreSome) {
   const auto json = nlohmann::json::parse(CompareJson(runs));
   EXPECT_EQ(json["runs"][0]["held_out_loss"], 2.5);
   EXPECT_TRUE(json["runs"][1]["held_out_loss"].is_null());
+}
+
+v1alpha1::StepReport Step(int64_t number, double seconds) {
+  v1alpha1::StepReport step;
+  step.set_step(number);
+  step.set_wall_seconds(seconds);
+  step.set_tokens(100);
+  step.mutable_ledger()->set_wall_seconds(seconds);
+  return step;
+}
+
+v1alpha1::Job Profiled(const char* name, double ideal, double spread) {
+  v1alpha1::Job job = JobOf(name, "megatron_sync");
+  job.mutable_profile()->set_t_ideal_step(ideal);
+  job.mutable_profile()->set_t_comm(0.1);
+  job.mutable_profile()->set_t_serial(1);
+  job.mutable_profile()->set_spread(spread);
+  return job;
+}
+
+TEST(IdealTest, RunsOfOneModelLinkAndLayoutShareTheLeast) {
+  v1alpha1::Job other = Profiled("c", 0.2, 0);
+  other.mutable_spec()->mutable_emulated_link()->set_gigabits_per_second(1);
+  v1alpha1::Job sliced = Profiled("b", 0.5, 0);
+  sliced.mutable_spec()->mutable_schedule()->set_name("domino_row");
+  sliced.mutable_spec()->mutable_schedule()->mutable_parameters()->set_slices(2);
+  const auto ideals = IdealsOf({Profiled("a", 0.4, 0.02), sliced, other});
+  EXPECT_DOUBLE_EQ(ideals[0].seconds, 0.4);
+  EXPECT_DOUBLE_EQ(ideals[1].seconds, 0.4);
+  EXPECT_NEAR(ideals[0].spread, 0.25, 1e-12);
+  EXPECT_DOUBLE_EQ(ideals[2].seconds, 0.2);
+  EXPECT_TRUE(std::isnan(ideals[2].spread));
+}
+
+TEST(IdealTest, ADisturbedProfileIsNoBound) {
+  v1alpha1::Job preempted = Profiled("c", 0.3, 0);
+  preempted.mutable_profile()->set_preempted_share(0.06);
+  const auto ideals = IdealsOf({Profiled("a", 0.4, 0.1), Profiled("b", 0.2, 0.101), preempted});
+  for (const IdealStep& ideal : ideals) EXPECT_DOUBLE_EQ(ideal.seconds, 0.4);
+  EXPECT_EQ(Disturbance(preempted.profile()), "6.0 % without a CPU");
+  EXPECT_TRUE(std::isnan(IdealsOf({preempted})[0].seconds));
+  EXPECT_TRUE(std::isnan(IdealsOf({JobOf("none", "megatron_sync")})[0].seconds));
+}
+
+TEST(CompareTest, ADisturbedProfileIsMarkedAndNotUsed) {
+  const std::vector<v1alpha1::StepReport> steps = {Step(1, 9), Step(2, 0.8)};
+  const std::string text = CompareTable(
+      {FiguresOf(Profiled("a", 0.4, 0.01), steps), FiguresOf(Profiled("b", 0.7, 0.42), steps)});
+  EXPECT_THAT(text, HasSubstr("\nt_ideal_step            400.0 ms                         -\n"));
+  EXPECT_THAT(text, HasSubstr("\nstep / ideal               2.000                         -\n"));
+  EXPECT_THAT(text, HasSubstr("\ndisturbed profile              -  repetitions 42.0 % apart\n"));
+  EXPECT_THAT(text, Not(HasSubstr("hidden_saved")));
+}
+
+TEST(CompareTest, TheIdealHasItsSpreadBesideIt) {
+  RunFigures run = FiguresOf(Profiled("a", 0.4, 0.01), {Step(1, 1)});
+  EXPECT_THAT(CompareTable({run}), HasSubstr("  400.0 ms\n"));
+  run.ideal = {.seconds = 0.4, .spread = 0.04};
+  EXPECT_THAT(CompareTable({run}), HasSubstr("  400.0 ms +4.0 %\n"));
+}
+
+TEST(CompareTest, WhatIsNotKnownIsNoNumber) {
+  const RunFigures waiting = FiguresOf(JobOf("waiting", "megatron_sync"), {});
+  const std::string text = CompareTable({waiting});
+  EXPECT_THAT(text, Not(HasSubstr("nan")));
+  EXPECT_THAT(text, Not(HasSubstr("0.0 ms")));
+  const auto json = nlohmann::json::parse(CompareJson({waiting}));
+  for (const char* figure : {"first_loss", "last_loss", "tokens_per_second", "step_seconds_p50",
+                             "submit_to_first_step_seconds", "t_ideal_step_least"}) {
+    EXPECT_TRUE(json["runs"][0][figure].is_null()) << figure;
+  }
+}
+
+// The means are of the sum that a coordinator keeps, so a restart of it changes nothing.
+TEST(CompareTest, PreemptedTimeIsBesideTheWallClock) {
+  v1alpha1::Job job = JobOf("a", "s");
+  v1alpha1::Ledger& ledger = *job.mutable_progress()->mutable_ledger();
+  ledger.set_steps(4);
+  ledger.set_wall_seconds(2);
+  EXPECT_THAT(CompareTable({FiguresOf(job, {})}), HasSubstr("\nwall             500.0 ms\n"));
+  EXPECT_THAT(CompareTable({FiguresOf(job, {})}), HasSubstr("\npreempted               -\n"));
+  ledger.set_preempted_seconds(0.5);
+  const RunFigures run = FiguresOf(job, {});
+  EXPECT_THAT(CompareTable({run}), HasSubstr("\npreempted        125.0 ms\n"));
+  EXPECT_EQ(nlohmann::json::parse(CompareJson({run}))["runs"][0]["ledger"]["preempted_seconds"],
+            0.125);
 }
 
 TEST(CompareTest, JsonHasThemAlways) {

@@ -146,7 +146,15 @@ TEST(ExplainTextTest, ReadsAsKubectlsDoes) {
             "    document if one begins in its first half. `eval`\n"
             "    measures on it.\n"
             "    Range: 0 to 0.5\n"
-            "    Default: 0\n");
+            "    Default: 0\n"
+            "\n"
+            "  allow_other_tokenizer  <boolean>\n"
+            "    Trains although the tokenizer of the data is not the one\n"
+            "    of the initial weights or of the checkpoint. Without it\n"
+            "    such a job is refused: the same number would mean\n"
+            "    different text. Checkpoints then carry the tokenizer of\n"
+            "    the data.\n"
+            "    Default: false\n");
 }
 
 TEST(ExplainTextTest, RecursiveIsTheTree) {

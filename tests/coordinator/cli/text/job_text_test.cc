@@ -92,6 +92,16 @@ TEST(LedgerTableTest, ShowsPartsByPhaseAndSumsThem) {
             "hidden (emulated link)\n");
 }
 
+// Of a busy machine; where the kernel says nothing, there is no line.
+TEST(LedgerTableTest, ShowsForHowLongOthersHadTheCpu) {
+  Ledger ledger = SomeLedger();
+  EXPECT_EQ(LedgerTable(ledger, false).find("preempted"), std::string::npos);
+  ledger.set_preempted_seconds(2.5);
+  ledger.set_involuntary_switches(340);
+  EXPECT_THAT(LedgerTable(ledger, false),
+              HasSubstr("\npreempted 25.0 %: 2.500 s without a CPU, 340 involuntary switches\n"));
+}
+
 TEST(StageTableTest, ShowsTheSharesOfEachStagesRanks) {
   v1alpha1::Job job;
   v1alpha1::ParallelismSpec& parallelism = *job.mutable_spec()->mutable_parallelism();

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "coordinator/cli/commands/ideal.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "coordinator/cli/text/figures.h"
+
+namespace stretto::cli {
+namespace {
+
+constexpr double kNoBound = std::numeric_limits<double>::quiet_NaN();
+
+// The part of a spec that the bound depends on: what an unsliced step computes and sends, how it is
+// spread, and over which link.
+std::string KeyOf(const v1alpha1::JobSpec& spec) {
+  v1alpha1::JobSpec key;
+  *key.mutable_model() = spec.model();
+  *key.mutable_parallelism() = spec.parallelism();
+  key.set_precision(spec.precision());
+  key.set_micro_batch_size(spec.micro_batch_size());
+  key.set_global_batch_size(spec.global_batch_size());
+  key.set_device(spec.device());
+  if (spec.has_emulated_link()) *key.mutable_emulated_link() = spec.emulated_link();
+  const v1alpha1::ScheduleParameters& parameters = spec.schedule().parameters();
+  key.mutable_schedule()->mutable_parameters()->set_sequence_parallel(
+      parameters.sequence_parallel());
+  key.mutable_schedule()->mutable_parameters()->set_recompute(parameters.recompute());
+  key.mutable_model()->clear_initial_weights();
+  return key.SerializeAsString();
+}
+
+}  // namespace
+
+std::string Disturbance(const v1alpha1::Profile& profile) {
+  std::vector<std::string> reasons;
+  if (profile.spread() > kMostSpread)
+    reasons.push_back(absl::StrCat("repetitions ", Percent(profile.spread()), " apart"));
+  if (profile.preempted_share() > kMostPreempted)
+    reasons.push_back(absl::StrCat(Percent(profile.preempted_share()), " without a CPU"));
+  return absl::StrJoin(reasons, ", ");
+}
+
+std::vector<IdealStep> IdealsOf(const std::vector<v1alpha1::Job>& jobs) {
+  std::map<std::string, std::vector<double>> measured;
+  for (const v1alpha1::Job& job : jobs) {
+    const double seconds = job.profile().t_ideal_step();
+    if (seconds > 0 && Disturbance(job.profile()).empty())
+      measured[KeyOf(job.spec())].push_back(seconds);
+  }
+  std::vector<IdealStep> ideals;
+  for (const v1alpha1::Job& job : jobs) {
+    const std::vector<double>& of = measured[KeyOf(job.spec())];
+    IdealStep& ideal = ideals.emplace_back(IdealStep{kNoBound, kNoBound});
+    if (of.empty()) continue;
+    const auto [least, most] = std::minmax_element(of.begin(), of.end());
+    ideal.seconds = *least;
+    if (of.size() > 1) ideal.spread = *most / *least - 1;
+  }
+  return ideals;
+}
+
+}  // namespace stretto::cli
