@@ -12,6 +12,7 @@
 #include "tests/coordinator/store/etcd_server.h"
 #include "tests/integration/cluster.h"
 #include "tests/integration/cut_link.h"
+#include "tests/proto/tls/certificates.h"
 
 namespace stretto::integration {
 namespace {
@@ -19,6 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class StandbyTest : public ClusterTest {
  protected:
@@ -34,11 +36,11 @@ class StandbyTest : public ClusterTest {
     if (!EtcdServer::Installed()) GTEST_SKIP() << EtcdServer::kSkipped;
     StartEtcd({});
   }
-  void StartEtcd(std::vector<std::string> flags) {
+  void StartEtcd(std::vector<std::string> flags, const tls::Files& files = {}) {
     etcd_.reset();
     fs::remove_all(Path("etcd"));
     fs::create_directories(Path("etcd"));
-    etcd_ = std::make_unique<EtcdServer>(Path("etcd"), std::move(flags));
+    etcd_ = std::make_unique<EtcdServer>(Path("etcd"), std::move(flags), files);
   }
   std::string Coordinators() const override {
     return absl::StrCat("127.0.0.1:", a_.grpc, ",127.0.0.1:", b_.grpc);
@@ -56,6 +58,7 @@ class StandbyTest : public ClusterTest {
                       Path(name),
                       "--etcd-endpoints",
                       coordinator.endpoints};
+    argv.insert(argv.end(), to_etcd_.begin(), to_etcd_.end());
     argv.insert(argv.end(), flags.begin(), flags.end());
     coordinator.process = std::make_unique<Process>(argv, Path("coordinator-log-" + name));
     const std::string line = coordinator.process->AwaitLine("standby ");
@@ -116,7 +119,13 @@ class StandbyTest : public ClusterTest {
     return line.substr(begin, line.find_first_of(" \n", begin) - begin);
   }
 
+  static Arguments FlagsOf(const tls::Files& files) {
+    return {"--etcd-ca",       files.ca,     "--etcd-certificate",
+            files.certificate, "--etcd-key", files.key};
+  }
+
   std::unique_ptr<EtcdServer> etcd_;
+  Arguments to_etcd_;  // flags of every coordinator
   Coordinator a_, b_;
   pid_t trainer_ = 0;
   std::vector<std::string> acknowledged_;
@@ -144,6 +153,42 @@ TEST_F(StandbyTest, AKilledLeaderLosesNothing) {
   ExpectNothingLost(150);
   EXPECT_EQ(watch->Wait(), 0) << watch->err();
   EXPECT_EQ(NumbersOf(StepsIn(watch->out())), Range(1, 150));
+}
+
+// etcd takes only clients with a certificate of its CA.
+TEST_F(StandbyTest, OverTlsToEtcdAKilledLeaderLosesNothing) {
+  const tls::TestCa ca("etcd CA");
+  const tls::Certificate server = {.alternative_names = "IP:127.0.0.1"};
+  StartEtcd({}, ca.Write(folder_, "etcd-server", server));
+  to_etcd_ = FlagsOf(ca.Write(folder_, "etcd-client", {.common_name = "stretto"}));
+  StartAll(60);
+  a_.process->Kill();
+  ExpectFailOver("third");
+  ExpectNothingLost(60);
+}
+
+TEST_F(StandbyTest, WhomEtcdDoesNotTrustOrWhoDoesNotTrustItNeverLeads) {
+  const tls::TestCa ca("etcd CA"), other("other CA");
+  StartEtcd({}, ca.Write(folder_, "etcd-server", {.alternative_names = "IP:127.0.0.1"}));
+  const tls::Files good = ca.Write(folder_, "good", {});
+  const auto expect_waits = [&](const std::string& name, const Arguments& flags) {
+    Coordinator coordinator;
+    Start(coordinator, name, flags);
+    std::string ready;
+    EXPECT_TRUE(Eventually([&] {
+      ready = Fetch(coordinator.metrics, "/readyz");
+      return absl::StrContains(ready, "standby without a leader: etcd at " + etcd_->endpoint());
+    })) << ready;
+    EXPECT_THAT(coordinator.process->out(), Not(HasSubstr("listening ")));
+  };
+  tls::Files wrong_ca = good;
+  wrong_ca.ca = other.Write(folder_, "other", {}).ca;
+  expect_waits("wrong-ca", FlagsOf(wrong_ca));
+  expect_waits("no-certificate", {"--etcd-ca", good.ca});
+  expect_waits("expired", FlagsOf(ca.Write(folder_, "expired", {.end = -absl::Minutes(1)})));
+  expect_waits("plain", {});
+  Start(a_, "a", FlagsOf(good));
+  a_.process->AwaitLine("listening ");
 }
 
 TEST_F(StandbyTest, ALeaderThatStopsHandsOverAtOnce) {

@@ -21,6 +21,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "proto/base/files.h"
+#include "proto/tls/files.h"
 #include "tests/proto/monitoring/http_get.h"
 
 namespace stretto {
@@ -31,12 +32,16 @@ class EtcdServer {
   static constexpr char kSkipped[] = "skipped: no /usr/bin/etcd (Debian package etcd-server)";
   static bool Installed() { return ::access(kBinary, X_OK) == 0; }
 
-  // Its data is in `folder`, which exists.
-  explicit EtcdServer(std::string folder, std::vector<std::string> flags = {})
+  // Its data is in `folder`, which exists. With `files` it serves TLS, and takes only clients with a
+  // certificate of that CA.
+  explicit EtcdServer(std::string folder, std::vector<std::string> flags = {},
+                      tls::Files files = {})
       : folder_(std::move(folder)),
         flags_(std::move(flags)),
+        files_(std::move(files)),
         port_(FreePort()),
-        peer_port_(FreePort()) {
+        peer_port_(FreePort()),
+        health_port_(FreePort()) {
     Start();
   }
   ~EtcdServer() { Kill(); }
@@ -57,7 +62,7 @@ class EtcdServer {
     if (pid_ == 0) Run();
     constexpr absl::Duration kDeadline = absl::Seconds(60);
     const absl::Time deadline = absl::Now() + kDeadline;
-    while (!absl::StrContains(monitoring::HttpGet(port_, "/health"), "\"true\"")) {
+    while (!absl::StrContains(monitoring::HttpGet(health_port_, "/health"), "\"true\"")) {
       ASSERT_LT(absl::Now(), deadline) << ReadFile(folder_ + "/etcd.log").value_or("");
       absl::SleepFor(absl::Milliseconds(20));
     }
@@ -81,14 +86,23 @@ class EtcdServer {
     const int log = ::open((folder_ + "/etcd.log").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
     ::dup2(log, 1);
     ::dup2(log, 2);
-    const std::string client = absl::StrCat("http://127.0.0.1:", port_);
+    const std::string client =
+        absl::StrCat(files_.empty() ? "http" : "https", "://127.0.0.1:", port_);
     const std::string peer = absl::StrCat("http://127.0.0.1:", peer_port_);
     std::vector<std::string> arguments = {
         kBinary, "--data-dir=" + folder_ + "/etcd", "--name=only", "--listen-client-urls=" + client,
         "--advertise-client-urls=" + client, "--listen-peer-urls=" + peer,
         "--initial-advertise-peer-urls=" + peer, "--initial-cluster=only=" + peer,
+        absl::StrCat("--listen-metrics-urls=http://127.0.0.1:", health_port_),
         // The only member need not wait for others.
         "--heartbeat-interval=20", "--election-timeout=200"};
+    if (!files_.empty()) {
+      for (const std::string& flag :
+           {std::string("--client-cert-auth"), "--trusted-ca-file=" + files_.ca,
+            "--cert-file=" + files_.certificate, "--key-file=" + files_.key}) {
+        arguments.push_back(flag);
+      }
+    }
     arguments.insert(arguments.end(), flags_.begin(), flags_.end());
     std::vector<char*> argv;
     for (std::string& argument : arguments) argv.push_back(argument.data());
@@ -99,7 +113,8 @@ class EtcdServer {
 
   const std::string folder_;
   const std::vector<std::string> flags_;
-  const int port_, peer_port_;
+  const tls::Files files_;
+  const int port_, peer_port_, health_port_;
   pid_t pid_ = 0;
 };
 
