@@ -66,9 +66,9 @@ inline constexpr size_t kCudaWorkspaceBytes = size_t{64} << 20;
 
 class CudaOps : public Ops {
  public:
-  // Limits kernels launched from here on to as many blocks as fit on `sms` SMs, so that a
-  // collective finds room (the device spreads blocks over all SMs, so none stays free); 0: no
-  // limit. FusedAttention has no limit.
+  // Limits kernels launched from here on to `sms` blocks, one per SM, so that other SMs stay free
+  // for a collective (the device spreads blocks over all SMs, so with several per SM none would
+  // be); 0: no limit. FusedAttention has no limit.
   virtual void LimitSms(int sms) = 0;
   // Returns the message of the first launch or product that failed, naming it; empty if none
   // failed. The results of later work are undefined.

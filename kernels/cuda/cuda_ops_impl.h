@@ -34,7 +34,7 @@ void WithType(DType dtype, Body body) {
 }
 
 // The launch shape of a kernel: blocks of `threads`, at most `per_sm` of them on each SM that may
-// be used (0: as many as fit).
+// be used (0: as many as fit). Under a limit on SMs it is one.
 struct Spread {
   int threads = 256;
   int per_sm = 0;
@@ -94,11 +94,12 @@ class CudaOpsImpl final : public CudaOps {
                   std::array<float*, Terms::kSums> out);
 
   // Launches enough blocks for `blocks` pieces of work, but no more than may be resident: kernels
-  // walk over their work in steps of the grid.
+  // walk over their work in steps of the grid. Under a limit there is one block per SM that may be
+  // used, because the device spreads blocks over all SMs: with several per SM none would be free.
   template <class... P, class... A>
   void Walk(const char* name, int64_t blocks, const Spread& spread, void (*kernel)(P...),
             A&&... args) {
-    const int per_sm = spread.per_sm > 0 ? spread.per_sm : PerSm(name, spread, kernel);
+    const int per_sm = BlocksPerSm(name, spread, kernel);
     const int64_t grid = std::clamp<int64_t>(blocks, 1, int64_t{sms()} * per_sm);
     Launch(name, dim3(static_cast<unsigned>(grid)), spread, kernel, std::forward<A>(args)...);
   }
@@ -120,6 +121,12 @@ class CudaOpsImpl final : public CudaOps {
     if (spread.shared_bytes <= 48 * 1024) return;
     Keep(name, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                     static_cast<int>(spread.shared_bytes)));
+  }
+
+  template <class... P>
+  int BlocksPerSm(const char* name, const Spread& spread, void (*kernel)(P...)) {
+    if (sm_limit_ > 0) return 1;
+    return spread.per_sm > 0 ? spread.per_sm : PerSm(name, spread, kernel);
   }
 
   // Returns how many blocks of the kernel fit on one SM; the runtime is asked once per kernel.

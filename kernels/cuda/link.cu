@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <bit>
+#include <type_traits>
+
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/link.h"
 #include "proto/base/check.h"
@@ -8,6 +11,8 @@ namespace cuda {
 namespace {
 
 constexpr int kThreads = 512;
+// Registers of a block are at most half of an SM's, so that it finds room beside one block of ours.
+constexpr int kBlocksPerSm = 2;
 constexpr int kInFlight = 8;  // accesses that a thread issues before the first must have arrived
 
 // Returns the device's clock in nanoseconds; it is the same on all SMs.
@@ -37,18 +42,20 @@ __device__ __forceinline__ BF16 Times(BF16 x, int scale) {
 __device__ __forceinline__ int32_t Times(int32_t x, int scale) { return x * scale; }
 
 template <class T, int kWidth>
-__global__ void __launch_bounds__(kThreads) Move(LinkTransfer transfer) {
+__global__ void __launch_bounds__(kThreads, kBlocksPerSm) Move(LinkTransfer transfer) {
   using G = Pack<T, kWidth>;  // moved by one access
+  // Held as words: elements of 16 bits would take a register each, twice the bound.
+  using Words = std::conditional_t<sizeof(G) == sizeof(uint4), uint4, G>;
   const int64_t start = threadIdx.x == 0 ? GlobalTimer() + transfer.latency_nanoseconds : 0;
   const int64_t groups = transfer.count / kWidth;
   constexpr int64_t kChunk = int64_t{kThreads} * kInFlight;
   const int64_t chunks = (groups + kChunk - 1) / kChunk;
-  const G* in = static_cast<const G*>(transfer.in);
+  const Words* in = static_cast<const Words*>(transfer.in);
   G* out = static_cast<G*>(transfer.out);
   for (int64_t chunk = blockIdx.x; chunk < chunks; chunk += gridDim.x) {
     WaitUntil(start + transfer.transfer_nanoseconds * chunk / chunks);
     const int64_t first = chunk * kChunk + threadIdx.x;
-    G held[kInFlight];
+    Words held[kInFlight];
     for (int n = 0; n < kInFlight; ++n) {
       const int64_t i = first + n * kThreads;
       if (i < groups) held[n] = in[i];
@@ -56,8 +63,9 @@ __global__ void __launch_bounds__(kThreads) Move(LinkTransfer transfer) {
     for (int n = 0; n < kInFlight; ++n) {
       const int64_t i = first + n * kThreads;
       if (i >= groups) continue;
-      for (T& x : held[n].at) x = Times(x, transfer.scale);
-      for (int64_t copy = 0; copy < transfer.copies; ++copy) out[copy * groups + i] = held[n];
+      G group = std::bit_cast<G>(held[n]);
+      for (T& x : group.at) x = Times(x, transfer.scale);
+      for (int64_t copy = 0; copy < transfer.copies; ++copy) out[copy * groups + i] = group;
     }
   }
   WaitUntil(start + transfer.transfer_nanoseconds);

@@ -124,6 +124,31 @@ TEST_P(BackendTest, WhatIsWrittenIsRead) {
   EXPECT_EQ(executor->Read(tokens)->as<int32_t>()[3], 42);
 }
 
+TEST_P(BackendTest, WhatIsClearedIsZerosAndNothingElseIs) {
+  const auto executor = *Make(plan_);
+  const BufferMap map(plan_.step);
+  const BufferId cleared = map.Find(plan_.buffers.moment1.front(), -1);
+  const BufferId kept = map.Find(plan_.buffers.moment2.front(), -1);
+  const BufferId tokens = map.Find(plan_.buffers.tokens, 0);
+  for (const BufferId buffer : {cleared, kept}) {
+    const auto ones = [](TensorView view) {
+      std::fill_n(view.as<float>(), view.count(), 1.0f);
+      return absl::OkStatus();
+    };
+    ASSERT_TRUE(executor->Write(buffer, ones).ok());
+  }
+  executor->HostView(tokens).as<int32_t>()[3] = 42;
+  ASSERT_TRUE(executor->Clear(cleared).ok());
+  ASSERT_TRUE(executor->Clear(tokens).ok());
+  const auto values = [&](BufferId buffer) {
+    const TensorView view = *executor->Read(buffer);
+    return Floats(view.as<float>(), view.as<float>() + view.count());
+  };
+  EXPECT_THAT(values(cleared), testing::Each(0.0f));
+  EXPECT_THAT(values(kept), testing::Each(1.0f));
+  EXPECT_EQ(executor->HostView(tokens).as<int32_t>()[3], 0);
+}
+
 TEST_P(BackendTest, AFillThatFailsIsReturned) {
   const auto executor = *Make(plan_);
   EXPECT_EQ(executor->Write(0, [](TensorView) { return absl::DataLossError("torn"); }),

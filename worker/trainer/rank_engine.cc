@@ -133,14 +133,21 @@ absl::Status RankEngine::SetState(Fill fill, const PlaceOf& place_of) {
 }
 
 absl::Status RankEngine::Initialise(uint64_t seed) {
-  return SetState([&](const Parameter& box, Slot slot, float* values) {
-    if (slot == Slot::kMaster) {
-      DrawWeights(box, seed, AllCores(), values);
-    } else {
-      std::fill_n(values, box.count(), 0.0f);
-    }
-    return absl::OkStatus();
-  });
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const BufferId master = State(Slot::kMaster, i);
+    if (master < 0) continue;
+    for (Slot slot : {Slot::kMoment1, Slot::kMoment2})
+      RETURN_IF_ERROR(executor_->Clear(State(slot, i)));
+    RETURN_IF_ERROR(executor_->Write(master, [&](TensorView values) {
+      float* next = values.as<float>();
+      for (const Parameter& box : BoxesOf(parameters_[i], plan_.buffers.updated[i])) {
+        DrawWeights(box, seed, AllCores(), next);
+        next += box.count();
+      }
+      return absl::OkStatus();
+    }));
+  }
+  return RoundWeights();
 }
 
 absl::Status RankEngine::CopyStateFrom(RankEngine& other) {

@@ -3,6 +3,7 @@
 // Runs a step program. Everything is prepared beforehand; Run only works through the lanes.
 
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <memory>
 
@@ -60,6 +61,15 @@ class Executor {
   // the device.
   using Fill = absl::FunctionRef<absl::Status(TensorView)>;
   virtual absl::Status Write(BufferId buffer, Fill fill) = 0;
+
+  // Sets any buffer to zeros, without a copy from the host where there is a device. Call it between
+  // calls of Run. Errors: those of the device.
+  virtual absl::Status Clear(BufferId buffer) {
+    return Write(buffer, [](TensorView view) {
+      std::memset(view.data, 0, view.bytes());
+      return absl::OkStatus();
+    });
+  }
 
   // Returns memory for ExecutorRequest::borrowed of another executor of this backend; not that of
   // inputs and outputs. An executor without memory returns an empty Arena.

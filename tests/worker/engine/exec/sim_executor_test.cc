@@ -54,6 +54,7 @@ TEST(SimExecutorTest, NothingIsReadOrWritten) {
   EXPECT_EQ(executor->Read(0).status().code(), absl::StatusCode::kUnimplemented);
   EXPECT_EQ(executor->Write(0, [](TensorView) { return absl::OkStatus(); }).code(),
             absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(executor->Clear(0).code(), absl::StatusCode::kUnimplemented);
 }
 
 TEST(SimExecutorTest, BadCostsAreRefused) {

@@ -42,6 +42,7 @@ class WrongBitExecutor final : public Executor {
   TensorView HostView(BufferId buffer) override { return inner_->HostView(buffer); }
   absl::StatusOr<TensorView> Read(BufferId buffer) override { return inner_->Read(buffer); }
   absl::Status Write(BufferId buffer, Fill fill) override { return inner_->Write(buffer, fill); }
+  absl::Status Clear(BufferId buffer) override { return inner_->Clear(buffer); }
   Arena Lend(ArenaClass arena) const override { return inner_->Lend(arena); }
   absl::Span<const Interval> intervals() const override { return inner_->intervals(); }
   double communication_cpu_seconds() const override { return inner_->communication_cpu_seconds(); }

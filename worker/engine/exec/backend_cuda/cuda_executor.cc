@@ -54,6 +54,11 @@ class Meeting {
     RETURN_IF_ERROR(step_->UseDevice());
     return step_->memory(rank).Write(buffer, staged);
   }
+  absl::Status Clear(LocalRank rank, BufferId buffer) {
+    const MutexLock lock(mu_);
+    RETURN_IF_ERROR(step_->UseDevice());
+    return step_->memory(rank).Clear(buffer);
+  }
   DeviceStep& step() { return *step_; }
 
  private:
@@ -87,6 +92,7 @@ class CudaExecutor final : public Executor {
     RETURN_IF_ERROR(fill(staged));
     return meeting_->Write(rank_, buffer, staged);
   }
+  absl::Status Clear(BufferId buffer) override { return meeting_->Clear(rank_, buffer); }
   Arena Lend(ArenaClass arena) const override { return meeting_->step().memory(rank_).Lend(arena); }
   absl::Span<const Interval> intervals() const override {
     return meeting_->step().intervals(rank_);

@@ -187,4 +187,16 @@ absl::Status StepMemory::Write(BufferId buffer, const TensorView& staged) const 
   return AwaitNullStream();
 }
 
+absl::Status StepMemory::Clear(BufferId buffer) const {
+  if (IsHostVisible(program_->buffers, buffer)) {
+    const TensorView view = HostView(buffer);
+    std::memset(view.data, 0, view.bytes());
+    return absl::OkStatus();
+  }
+  const TensorView view = Device(buffer);
+  RETURN_IF_ERROR(ToStatus(cudaMemset(view.data, 0, view.bytes()),
+                           absl::StrCat("clearing of ", program_->buffers[buffer].name)));
+  return AwaitNullStream();
+}
+
 }  // namespace stretto::cuda

@@ -59,6 +59,7 @@ class StepMemory {
   // Returns host memory to fill; Write then copies it to the device.
   TensorView Stage(BufferId buffer);
   absl::Status Write(BufferId buffer, const TensorView& staged) const;
+  absl::Status Clear(BufferId buffer) const;
 
  private:
   struct Slotted {
