@@ -124,13 +124,7 @@ void ClusterSim::RunToEnd() {
     gpus.push_back(node.gpus);
   }
   for (int round = 0; round < 5000; ++round) {
-    for (const Node& node : nodes_) {
-      const bool cordoned = driver_->Read([&node](const Core& core) {
-        const Worker* worker = core.FindWorker(node.id);
-        return worker != nullptr && !worker->record.cordon.empty();
-      });
-      if (cordoned) Submit(UncordonWorker{node.id});
-    }
+    UncordonAll();
     for (int64_t job = 1; round == 0 && job < next_job_; ++job) {
       const std::string id = absl::StrCat("job-", job);
       const bool suspended = driver_->Read([&](const Core& core) {

@@ -125,6 +125,7 @@ class ClusterSim final : public Transport, public Persistence {
   std::string SomeJob();
   void ChangeSomeJob();
   void CordonOrNot(Node& node);
+  void UncordonAll();
   void DeleteSomeJob();
   void Connect(Node& node);
   void Break(Node& node, bool seen_by_coordinator);

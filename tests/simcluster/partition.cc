@@ -93,4 +93,15 @@ void ClusterSim::Receive(Node& node, const SendSave& message) {
   if (found != node.trainers.end()) found->second.save = message.request;
 }
 
+// Asks only for those that are cordoned, because each request is a commit.
+void ClusterSim::UncordonAll() {
+  for (const Node& node : nodes_) {
+    const bool cordoned = driver_->Read([&node](const Core& core) {
+      const Worker* worker = core.FindWorker(node.id);
+      return worker != nullptr && !worker->record.cordon.empty();
+    });
+    if (cordoned) Submit(UncordonWorker{node.id});
+  }
+}
+
 }  // namespace stretto::coordinator::testing

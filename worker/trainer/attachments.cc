@@ -21,10 +21,12 @@ constexpr int64_t kMaxFileBytes = 64 << 20;
 
 }  // namespace
 
-Origin OriginOf(const ModelSource& source) {
+Origin OriginOf(const ModelSource& source, const std::string& root) {
   const std::vector<std::string> files = source.tokenizer_files();
-  return {
-      .dtype = source.dtype(), .tokenizer = files.empty() ? "" : "files", .tokenizer_files = files};
+  return {.dtype = source.dtype(),
+          .tokenizer = files.empty() ? "" : "files",
+          .tokenizer_files = files,
+          .root = root};
 }
 
 absl::StatusOr<Attachment> ReadAttachment(const std::string& file, const std::string& root) {

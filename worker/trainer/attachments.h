@@ -20,7 +20,8 @@ struct Origin {
   // The folder that links of these files may not leave; empty: the folder of each file.
   std::string root = {};
 };
-Origin OriginOf(const ModelSource& source);
+// `root` is that of the origin.
+Origin OriginOf(const ModelSource& source, const std::string& root = "");
 
 // Reads a file of at most 64 MiB. It follows links only within `root` or, if that is empty, within
 // the file's folder. Errors: InvalidArgument (a larger file), PermissionDenied (a link that leads

@@ -19,7 +19,7 @@
 #include "worker/checkpoint/fence.h"
 #include "worker/engine/layout/layout.h"
 #include "worker/trainer/agreement/work_together.h"
-#include "worker/trainer/flight_watch.h"
+#include "worker/trainer/process/flight_watch.h"
 #include "worker/trainer/replicas.h"
 
 namespace stretto::trainer {

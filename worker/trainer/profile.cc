@@ -16,7 +16,7 @@
 #include "worker/engine/layout/layout.h"
 #include "worker/trainer/parity.h"
 #include "worker/trainer/plan/arenas.h"
-#include "worker/trainer/preemption.h"
+#include "worker/trainer/process/preemption.h"
 
 namespace stretto::trainer {
 namespace {

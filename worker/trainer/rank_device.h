@@ -18,8 +18,8 @@
 #include "worker/engine/exec/plugin/plugin.h"
 #include "worker/engine/program/program.h"
 #include "worker/report/flight_record.h"
-#include "worker/trainer/flight_watch.h"
 #include "worker/trainer/job_config.h"
+#include "worker/trainer/process/flight_watch.h"
 
 namespace stretto {
 class Ops;

@@ -30,7 +30,6 @@
 #include "worker/trainer/agreement/work_together.h"
 #include "worker/trainer/attachments.h"
 #include "worker/trainer/exit_reason.h"
-#include "worker/trainer/flight_watch.h"
 #include "worker/trainer/held_out_data.h"
 #include "worker/trainer/initial_weights.h"
 #include "worker/trainer/link/daemon_link.h"
@@ -38,12 +37,13 @@
 #include "worker/trainer/memory_check.h"
 #include "worker/trainer/merged_wgrads.h"
 #include "worker/trainer/plan/arenas.h"
+#include "worker/trainer/process/flight_watch.h"
+#include "worker/trainer/process/signal_thread.h"
 #include "worker/trainer/profile.h"
 #include "worker/trainer/rank_device.h"
 #include "worker/trainer/same_tokenizer.h"
 #include "worker/trainer/saved_state.h"
 #include "worker/trainer/settings_file.h"
-#include "worker/trainer/signal_thread.h"
 #include "worker/trainer/train_loop.h"
 #include "worker/trainer/warm_ups.h"
 
@@ -107,8 +107,9 @@ class RankProcess {
     std::unique_ptr<ModelSource> weights;
     if (!config_.initial_weights.empty()) {
       ASSIGN_OR_RETURN(weights, OpenInitialWeights(config_));
+      const Origin origin = OriginOf(*weights, config_.data.root);
       if (!config_.allow_other_tokenizer)
-        RETURN_IF_ERROR(OfData(CheckTokenizerOfWeights(*data_, OriginOfWeights(*weights))));
+        RETURN_IF_ERROR(OfData(CheckTokenizerOfWeights(*data_, origin)));
     }
     if (config_.evaluates()) {
       absl::StatusOr<HeldOutData> held_out = OpenHeldOut(config_, *data_);
@@ -181,7 +182,11 @@ class RankProcess {
     Announce(flight_, kMeasuring);
     if (config_.auto_warm_up) RETURN_IF_ERROR(ChooseWarmUps());
     // Rank 0 alone commits checkpoints.
-    if (config_.rank == 0) RETURN_IF_ERROR(OfData(ReadAttachments(weights, saved)));
+    if (config_.rank == 0) {
+      auto attachments = AttachmentsOf(config_, data_->tokenizer_prefix(), weights, saved);
+      if (!attachments.ok()) return OfData(attachments.status());
+      attachments_ = *std::move(attachments);
+    }
     if (config_.profile_steps > 0) {
       RETURN_IF_ERROR(Profile());
       // Memory that peers still map from the last engine is not free yet.
@@ -253,24 +258,6 @@ class RankProcess {
       return absl::OkStatus();
     }
     return CheckMemory(config_, available_);
-  }
-
-  Origin OriginOfWeights(const ModelSource& weights) const {
-    Origin origin = OriginOf(weights);
-    origin.root = config_.data.root;
-    return origin;
-  }
-
-  absl::Status ReadAttachments(const ModelSource* weights, const SavedState* saved) {
-    Origin origin;
-    if (weights != nullptr) origin = OriginOfWeights(*weights);
-    if (saved != nullptr) {
-      ASSIGN_OR_RETURN(origin, saved->origin());
-    }
-    ASSIGN_OR_RETURN(attachments_, AttachmentsOf(config_.engine.model, origin,
-                                                 data_->tokenizer_prefix(), config_.data.root));
-    attachments_.push_back({kSettingsName, SettingsText(spec::SettingsOf(config_.spec))});
-    return absl::OkStatus();
   }
 
   absl::Status MergeWgrads(const SavedState* saved) {

@@ -11,7 +11,8 @@
 
 namespace stretto::trainer {
 
-v1alpha1::Ledger ToMessage(const StepLedger& ledger, double wall_seconds) {
+v1alpha1::Ledger ToMessage(const StepLedger& ledger, double wall_seconds,
+                           const Preempted& preempted) {
   v1alpha1::Ledger message;
   for (const LedgerEntry& entry : ledger.entries) {
     v1alpha1::Ledger::Entry* out = message.add_entries();
@@ -22,6 +23,8 @@ v1alpha1::Ledger ToMessage(const StepLedger& ledger, double wall_seconds) {
     out->set_seconds(entry.seconds);
   }
   message.set_wall_seconds(wall_seconds);
+  if (preempted.seconds.has_value()) message.set_preempted_seconds(*preempted.seconds);
+  message.set_involuntary_switches(preempted.switches);
   message.set_communication_seconds(ledger.communication_seconds);
   message.set_hidden_seconds(ledger.hidden_seconds);
   message.set_steps(1);

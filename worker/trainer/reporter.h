@@ -13,10 +13,12 @@
 #include "worker/report/report_log.h"
 #include "worker/trainer/job_config.h"
 #include "worker/trainer/link/daemon_link.h"
+#include "worker/trainer/process/preemption.h"
 
 namespace stretto::trainer {
 
-v1alpha1::Ledger ToMessage(const StepLedger& ledger, double wall_seconds);
+v1alpha1::Ledger ToMessage(const StepLedger& ledger, double wall_seconds,
+                           const Preempted& preempted);
 
 // The choices of a rank that has prepared, and its memory: that of steps, what evaluations have of
 // their own, and the copy for asynchronous checkpoints.

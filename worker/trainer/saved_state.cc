@@ -343,4 +343,19 @@ absl::StatusOr<bool> AllLoaded(const SavedState* saved, const absl::Status& mine
   return true;
 }
 
+absl::StatusOr<std::vector<Attachment>> AttachmentsOf(const JobConfig& config,
+                                                      const std::string& tokenizer_prefix,
+                                                      const ModelSource* weights,
+                                                      const SavedState* saved) {
+  Origin origin;
+  if (weights != nullptr) origin = OriginOf(*weights, config.data.root);
+  if (saved != nullptr) {
+    ASSIGN_OR_RETURN(origin, saved->origin());
+  }
+  ASSIGN_OR_RETURN(auto attachments,
+                   AttachmentsOf(config.engine.model, origin, tokenizer_prefix, config.data.root));
+  attachments.push_back({kSettingsName, SettingsText(spec::SettingsOf(config.spec))});
+  return attachments;
+}
+
 }  // namespace stretto::trainer

@@ -63,9 +63,8 @@ absl::StatusOr<std::unique_ptr<SavedState>> FindSavedState(const JobConfig& conf
 
 // Loads the state into the engine and verifies this rank's share of it. `tokenizer_hash` is that of
 // the data, empty if it is not known; it is compared unless the job allows another one. Until every
-// rank has
-// verified its own, the state must not be used. Errors: DataLoss, FailedPrecondition (of another
-// model, layout or tokenizer), naming file or field.
+// rank has verified its own, the state must not be used. Errors: DataLoss, FailedPrecondition (of
+// another model, layout or tokenizer), naming file or field.
 absl::StatusOr<TrainState> Resume(const JobConfig& config, const std::string& tokenizer_hash,
                                   SavedState& saved, RankEngine& engine);
 
@@ -75,5 +74,12 @@ absl::StatusOr<TrainState> Resume(const JobConfig& config, const std::string& to
 // the group, Unavailable (a peer failed).
 absl::StatusOr<bool> AllLoaded(const SavedState* saved, const absl::Status& mine,
                                Communicator& control, DamagedStates* damaged);
+
+// Returns the attachments of a job's checkpoints: its settings, and what AttachmentsOf a model
+// returns for the origin of the `saved` state, else of the `weights`, either of which may be null.
+absl::StatusOr<std::vector<Attachment>> AttachmentsOf(const JobConfig& config,
+                                                      const std::string& tokenizer_prefix,
+                                                      const ModelSource* weights,
+                                                      const SavedState* saved);
 
 }  // namespace stretto::trainer

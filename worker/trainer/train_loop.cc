@@ -23,8 +23,7 @@
 #include "worker/trainer/agreement/sum_in_turn.h"
 #include "worker/trainer/checkpointing.h"
 #include "worker/trainer/exit_reason.h"
-#include "worker/trainer/flight_watch.h"
-#include "worker/trainer/preemption.h"
+#include "worker/trainer/process/flight_watch.h"
 #include "worker/trainer/profile.h"
 
 namespace stretto::trainer {
@@ -357,11 +356,7 @@ class Loop {
     step->set_model_flops(static_cast<double>(step->tokens()) *
                           FlopsPerToken(c_.config.engine.model) / c_.config.engine.world_size());
     step->set_wall_seconds(raw - raw_begin_);
-    *step->mutable_ledger() = ToMessage(ledger, raw - raw_begin_);
-    const Preempted preempted = preemption_.Take();
-    if (preempted.seconds.has_value())
-      step->mutable_ledger()->set_preempted_seconds(*preempted.seconds);
-    step->mutable_ledger()->set_involuntary_switches(preempted.switches);
+    *step->mutable_ledger() = ToMessage(ledger, raw - raw_begin_, preemption_.Take());
     if (evaluated_.has_value()) *step->mutable_evaluation() = *evaluated_;
     step->set_update_skipped(Skipped());
     step->set_norm_not_finite(not_finite_);

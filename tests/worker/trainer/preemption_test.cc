@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/trainer/preemption.h"
+#include "worker/trainer/process/preemption.h"
 
 #include <gtest/gtest.h>
 

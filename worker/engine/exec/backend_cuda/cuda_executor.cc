@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+
+// The ranks of a device take one step together: their threads meet, the last one runs the step of
+// all of them, and each gets its result.
+
 #include "worker/engine/exec/backend_cuda/cuda_executor.h"
 
 #include <utility>

@@ -3,7 +3,7 @@
 // The kernel counts for each thread how long it waited in a run queue: the second number of its
 // schedstat, in nanoseconds. A thread that has ended takes its count with it.
 
-#include "worker/trainer/preemption.h"
+#include "worker/trainer/process/preemption.h"
 
 #include <sys/resource.h>
 

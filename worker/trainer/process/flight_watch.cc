@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/trainer/flight_watch.h"
+#include "worker/trainer/process/flight_watch.h"
 
 namespace stretto::trainer {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/trainer/signal_thread.h"
+#include "worker/trainer/process/signal_thread.h"
 
 #include <pthread.h>
 #include <signal.h>
