@@ -373,6 +373,7 @@ TEST_F(DaemonTest, CheckpointOnRequestWaitsForATrainerThatIsNotConnected) {
   coordinator_->Send(AssignMessage("steps=1;then=hang"));
   coordinator_->Send(SaveMessage(1));
   EXPECT_TRUE(WaitForSave(1));
+  ASSERT_TRUE(WaitForSteps(1, 1));  // a trainer that never saw this daemon ends without it
   // The next daemon hears of it from the coordinator, and its trainer connects a little later.
   daemon_.reset();
   coordinator_->held = {Reply(0, true, 0), Reply(1, true, 0)};
