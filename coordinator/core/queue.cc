@@ -14,8 +14,9 @@
 // themselves. Slots of jobs that are ending count as free meanwhile, so nobody is stopped twice for
 // one need.
 //
-// A tick looks at the queue only if a job or a worker has changed since the last look, or a job that
-// was passed by because it backs off is due. So jobs that wait cost nothing while nothing happens.
+// A tick looks at the queue only if a job or a worker has changed since the last look, or a job
+// that was passed by because it backs off is due. So jobs that wait cost nothing while nothing
+// happens.
 
 #include <algorithm>
 #include <utility>

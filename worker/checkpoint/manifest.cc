@@ -248,6 +248,12 @@ absl::StatusOr<std::vector<TensorRecord>> ParseTensors(const json& list,
 
 }  // namespace
 
+const FileRecord* Manifest::FindAttachment(absl::string_view name) const {
+  const auto found = std::find_if(attachments.begin(), attachments.end(),
+                                  [&](const FileRecord& file) { return file.name == name; });
+  return found == attachments.end() ? nullptr : &*found;
+}
+
 std::string ManifestText(const Manifest& manifest) {
   ordered_json document;
   document["version"] = manifest.state.held_out.loss.has_value() ? kWithLoss : 1;

@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "worker/checkpoint/safetensors.h"
 #include "worker/checkpoint/training_state.h"
 
@@ -57,6 +58,8 @@ struct Manifest {
   std::vector<FileRecord> files;
   std::vector<TensorRecord> tensors;
   std::vector<FileRecord> attachments;
+  // Returns null if there is no attachment of that name.
+  const FileRecord* FindAttachment(absl::string_view name) const;
 
   bool operator==(const Manifest&) const = default;
 };

@@ -47,11 +47,9 @@ class CheckpointSource final : public ModelSource {
     if (note_.tokenizer != "files") return {};
     std::vector<std::string> found;
     for (const char* name : kTokenizerFiles) {
-      for (const FileRecord& file : checkpoint_.manifest().attachments) {
-        std::error_code ignored;
-        if (file.name != name) continue;
-        found.push_back(std::filesystem::absolute(checkpoint_.folder(), ignored) / name);
-      }
+      std::error_code ignored;
+      if (checkpoint_.manifest().FindAttachment(name) == nullptr) continue;
+      found.push_back(std::filesystem::absolute(checkpoint_.folder(), ignored) / name);
     }
     return found;
   }

@@ -98,10 +98,9 @@ absl::Status WriteOptimizer(const std::string& folder, const ModelSpec& model,
   }
   std::map<std::string, std::string> metadata = {
       {"format", "pt"}, {kTrainingStateKey, TrainingStateText(checkpoint.manifest().state)}};
-  for (const FileRecord& file : checkpoint.manifest().attachments) {
-    if (file.name != kSettingsName) continue;
+  if (checkpoint.manifest().FindAttachment(kSettingsName) != nullptr) {
     ASSIGN_OR_RETURN(metadata[kSettingsKey],
-                     ReadFile(absl::StrCat(checkpoint.folder(), "/", file.name)));
+                     ReadFile(absl::StrCat(checkpoint.folder(), "/", kSettingsName)));
   }
   const std::string path = absl::StrCat(folder, "/", kOptimizerFileName);
   return WriteSafetensors(path, sources, metadata).status();

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "proto/base/spread.h"
 #include "proto/base/status_macros.h"
 #include "worker/engine/layout/layout.h"
 #include "worker/trainer/parity.h"
@@ -126,9 +127,10 @@ class Profiler {
       meter.Take();  // what was lost at the barrier
       const int64_t begin = NowNanoseconds();
       RETURN_IF_ERROR(engine->executor().Run());
+      const int64_t end = NowNanoseconds();  // before the meter, which reads files
       const Preempted preempted = meter.Take();
       // Where one rank does not know what it lost, nobody knows.
-      float values[4] = {static_cast<float>(NowNanoseconds() - begin) * 1e-9f,
+      float values[4] = {static_cast<float>(end - begin) * 1e-9f,
                          static_cast<float>(engine->executor().communication_cpu_seconds()),
                          static_cast<float>(preempted.seconds.value_or(0)),
                          preempted.seconds.has_value() ? 0.0f : 1.0f};
@@ -140,11 +142,10 @@ class Profiler {
       lost += values[2];
       known = known && values[3] == 0;
     }
-    const auto [least, most] = std::minmax_element(seconds.begin(), seconds.end());
     return Measured{
         .seconds = Median(seconds),
         .comm_cpu_seconds = Median(cpu),
-        .spread = *least > 0 ? *most / *least - 1 : 0,
+        .spread = SpreadOf(seconds),
         .preempted_share = known && total > 0 ? std::optional<double>(lost / total) : std::nullopt};
   }
 

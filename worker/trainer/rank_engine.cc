@@ -92,6 +92,11 @@ absl::Status RankEngine::SetState(Fill fill) {
 }
 
 absl::Status RankEngine::SetState(Fill fill, const PlaceOf& place_of) {
+  return SetSlots(kSlots, fill, place_of);
+}
+
+absl::Status RankEngine::SetSlots(absl::Span<const Slot> slots, Fill fill,
+                                  const PlaceOf& place_of) {
   struct Placed {
     std::string place;
     Parameter box;
@@ -106,7 +111,7 @@ absl::Status RankEngine::SetState(Fill fill, const PlaceOf& place_of) {
   std::vector<Tensor> tensors;
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const std::vector<Parameter> boxes = BoxesOf(parameters_[i], plan_.buffers.updated[i]);
-    for (Slot slot : kSlots) {
+    for (Slot slot : slots) {
       if (boxes.empty()) continue;
       Tensor& tensor = tensors.emplace_back(Tensor{{}, i, slot});
       int64_t first = 0;
@@ -134,20 +139,16 @@ absl::Status RankEngine::SetState(Fill fill, const PlaceOf& place_of) {
 
 absl::Status RankEngine::Initialise(uint64_t seed) {
   for (size_t i = 0; i < parameters_.size(); ++i) {
-    const BufferId master = State(Slot::kMaster, i);
-    if (master < 0) continue;
-    for (Slot slot : {Slot::kMoment1, Slot::kMoment2})
-      RETURN_IF_ERROR(executor_->Clear(State(slot, i)));
-    RETURN_IF_ERROR(executor_->Write(master, [&](TensorView values) {
-      float* next = values.as<float>();
-      for (const Parameter& box : BoxesOf(parameters_[i], plan_.buffers.updated[i])) {
-        DrawWeights(box, seed, AllCores(), next);
-        next += box.count();
-      }
-      return absl::OkStatus();
-    }));
+    for (Slot slot : {Slot::kMoment1, Slot::kMoment2}) {
+      const BufferId moment = State(slot, i);
+      if (moment >= 0) RETURN_IF_ERROR(executor_->Clear(moment));
+    }
   }
-  return RoundWeights();
+  const auto draw = [seed](const Parameter& box, Slot, float* values) {
+    DrawWeights(box, seed, AllCores(), values);
+    return absl::OkStatus();
+  };
+  return SetSlots({Slot::kMaster}, draw, [](const Parameter&, Slot) { return std::string(); });
 }
 
 absl::Status RankEngine::CopyStateFrom(RankEngine& other) {

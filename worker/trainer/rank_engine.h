@@ -101,6 +101,8 @@ class RankEngine {
   RankEngine(const EngineSpec& spec, Rank rank, RankPlan plan);
   absl::Status MakeExecutor(PerArena<Arena> borrowed, GroupLinks links, Backend& backend,
                             OnBegin on_begin);
+  // SetState of these slots alone.
+  absl::Status SetSlots(absl::Span<const Slot> slots, Fill fill, const PlaceOf& place_of);
   // Returns the buffer of a parameter's tensor, -1 if this rank holds none of it.
   BufferId State(Slot slot, size_t parameter) const;
   // Appends a parameter's tensors as ShardTensors.

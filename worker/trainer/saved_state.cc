@@ -109,13 +109,10 @@ class CheckpointState final : public SavedState {
   absl::Status Finish() override { return reader_->Finish(); }
 
   absl::StatusOr<spec::Settings> settings() const override {
-    for (const FileRecord& file : checkpoint_.manifest().attachments) {
-      if (file.name != kSettingsName) continue;
-      const std::string path = absl::StrCat(name(), "/", file.name);
-      ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
-      return ParseSettings(text, path);
-    }
-    return spec::Settings();
+    if (checkpoint_.manifest().FindAttachment(kSettingsName) == nullptr) return spec::Settings();
+    const std::string path = absl::StrCat(name(), "/", kSettingsName);
+    ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+    return ParseSettings(text, path);
   }
 
   absl::StatusOr<Origin> origin() const override {

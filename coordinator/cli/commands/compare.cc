@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Fetches the steps of each run, reduces them to medians without the first,
-// and prints the runs as columns of one table, or as JSON.
+// Fetches the steps of each run, reduces them to medians without the first, and prints the runs as
+// columns of one table, or as JSON.
 
 #include "coordinator/cli/commands/compare.h"
 

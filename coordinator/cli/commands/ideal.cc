@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "coordinator/cli/text/figures.h"
+#include "proto/base/spread.h"
 
 namespace stretto::cli {
 namespace {
@@ -56,9 +57,8 @@ std::vector<IdealStep> IdealsOf(const std::vector<v1alpha1::Job>& jobs) {
     const std::vector<double>& of = measured[KeyOf(job.spec())];
     IdealStep& ideal = ideals.emplace_back(IdealStep{kNoBound, kNoBound});
     if (of.empty()) continue;
-    const auto [least, most] = std::minmax_element(of.begin(), of.end());
-    ideal.seconds = *least;
-    if (of.size() > 1) ideal.spread = *most / *least - 1;
+    ideal.seconds = *std::min_element(of.begin(), of.end());
+    if (of.size() > 1) ideal.spread = SpreadOf(of);
   }
   return ideals;
 }

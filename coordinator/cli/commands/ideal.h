@@ -10,11 +10,10 @@
 
 namespace stretto::cli {
 
-// A profile whose repetitions lie further apart, or whose ranks were without a CPU for a greater
-// share, was disturbed by something else on the machine: its bound is not one.
-inline constexpr double kMostSpread = 0.1, kMostPreempted = 0.05;
-
-// Why the profile was disturbed: "repetitions 42.0 % apart"; empty if it was not.
+// Why something else on the machine disturbed the profile, so that its bound is not one: its
+// repetitions spread by more than kMostSpread, or its ranks were without a CPU for more than
+// kMostPreempted of them. "repetitions 42.0 % apart"; empty if nothing did.
+inline constexpr double kMostPreempted = 0.05;
 std::string Disturbance(const v1alpha1::Profile& profile);
 
 struct IdealStep {

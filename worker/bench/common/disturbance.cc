@@ -6,14 +6,8 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "worker/engine/cost/profile.h"
 
 namespace stretto::bench {
-
-double SpreadOf(absl::Span<const double> seconds) {
-  const auto [least, most] = std::minmax_element(seconds.begin(), seconds.end());
-  return *most / *least - 1;
-}
 
 std::vector<size_t> QuietOf(absl::Span<const double> seconds) {
   const double most = *std::min_element(seconds.begin(), seconds.end()) * (1 + kMostSpread);

@@ -2,18 +2,16 @@
 #pragma once
 // Decides whether something else on the machine disturbed a run: the rounds of a program, which are
 // alike, took times that differ too much. Ratios of such times are not results, so every benchmark
-// reports the disturbance in their place. The limit is kMostSpread, that of calibrated costs.
+// reports the disturbance in their place. The limit is kMostSpread, that of every measurement (proto/base/spread.h).
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
 #include "absl/types/span.h"
+#include "proto/base/spread.h"
 
 namespace stretto::bench {
-
-// Returns by how much the longest of at least one time exceeds the shortest, as a share of it.
-double SpreadOf(absl::Span<const double> seconds);
 
 // Returns the positions of the times that exceed the shortest by at most kMostSpread. Other work on
 // a machine only ever makes a program take longer, so the others are those that it disturbed.

@@ -3,8 +3,8 @@
 // Connects the ranks as a job does. A first look at what a step is made of (computation alone, a
 // transfer alone, and what transfers take from computation) decides the warm-ups of the order
 // "slack". Then parity: two steps of each order against two of the serial oracle, which is one for
-// all orders that spread the layers alike. Then rounds, each of which measures the parts again and one
-// step of every order. The simulator gets the medians and times each order.
+// all orders that spread the layers alike. Then rounds, each of which measures the parts again and
+// one step of every order. The simulator gets the medians and times each order.
 
 #include "worker/bench/pipeline/measure.h"
 

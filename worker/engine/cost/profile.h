@@ -20,14 +20,11 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "proto/base/spread.h"
 #include "worker/engine/cost/contention.h"
 #include "worker/engine/cost/model.h"
 
 namespace stretto {
-
-// The largest spread of repeats of one measurement: by how much the longest exceeds the shortest,
-// as a share of it. What spreads more was disturbed.
-inline constexpr double kMostSpread = 0.10;
 
 struct CostProfile {
   // A number of which the repeats spread by `spread`, at most kMostSpread.
