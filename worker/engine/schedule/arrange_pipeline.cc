@@ -6,8 +6,8 @@
 // delayed stand at the end of backward, behind its sends, or are a unit of their own, "weights".
 //
 // A schedule that weaves has cells of two passes, in one stage or in folded ones. The unit of such
-// a cell has a role for each: forward first, then backward, in the order of the list. Which
-// operations take turns is decided later (helix.cc).
+// a cell has a role for each: forward first, then backward, in the order of the list, and last the
+// embedding of the next micro-batch. Which operations take turns is decided later (helix.cc).
 //
 // Several micro-batches are then in flight, so a buffer may need copies (memory/copies.h). In 1f1b
 // these are:
@@ -71,11 +71,13 @@ void SendLast(OpList* pass) {
 }
 
 bool IsForward(const Op& op) { return op.tag.phase == Phase::kForward; }
+bool IsEmbedding(const Op& op) { return IsForward(op) && op.tag.name == "embed"; }
 
-// Cuts the unit of a chunk in place: its passes are that unit and new ones. Returns them. With
-// `weights`, delayed weight gradients are one of them.
-absl::StatusOr<std::map<PassKind, UnitId>> Cut(const EngineSpec& spec, bool with_weights, int chunk,
-                                               UnitId unit, StepProgram* step) {
+// Cuts the unit of a chunk in place: its passes are that unit and new ones. Returns them. Delayed
+// weight gradients and the embedding are among them if the order has such passes.
+absl::StatusOr<std::map<PassKind, UnitId>> Cut(const EngineSpec& spec, const PipelineOrder& order,
+                                               int chunk, UnitId unit, StepProgram* step) {
+  const bool with_weights = order.weights();
   ASSIGN_OR_RETURN(const std::ptrdiff_t delayed, DelayWgrads(spec, chunk, unit, step));
   const OpList ops = std::move(step->units[unit].ops);
   const auto turn = std::find_if_not(ops.begin(), ops.end(), IsForward);
@@ -86,6 +88,13 @@ absl::StatusOr<std::map<PassKind, UnitId>> Cut(const EngineSpec& spec, bool with
     SendLast(&backward);
   }
   std::map<PassKind, UnitId> units = {{PassKind::kForward, unit}};
+  if (order.embeddings()) {
+    OpList embedding, rest_of_forward;
+    for (const Op& op : forward) (IsEmbedding(op) ? embedding : rest_of_forward).push_back(op);
+    forward = std::move(rest_of_forward);
+    units[PassKind::kEmbedding] =
+        step->units.Add({std::string(kEmbeddingUnit), std::move(embedding)});
+  }
   step->units[unit].ops = std::move(forward);
   if (backward.empty()) return units;  // an evaluation
   const auto name = [&](const char* pass) {
@@ -124,10 +133,15 @@ class Cells {
     for (size_t role = 0; role < strands.size(); ++role) {
       const Unit& strand = step_->units[strands[role]];
       absl::StrAppend(&unit.name, role == 0 ? "" : kWovenWith, strand.name);
+      OpList ops;
       for (Op op : strand.ops) {
         op.tag.micro_batch = static_cast<int>(role);
-        unit.ops.push_back(std::move(op));
+        ops.push_back(std::move(op));
       }
+      // An embedding may be played anywhere in the cell. It is counted as if it came first, so that
+      // it has a copy of its own beside those of both passes.
+      const bool first = strand.name == kEmbeddingUnit;
+      unit.ops.insert(first ? unit.ops.begin() : unit.ops.end(), ops.begin(), ops.end());
     }
     return made->second = step_->units.Add(std::move(unit));
   }
@@ -149,7 +163,7 @@ absl::Status ArrangePipeline(const EngineSpec& spec, StepProgram* step) {
   std::vector<std::map<PassKind, UnitId>> passes;
   for (UnitId unit : chunks) {
     ASSIGN_OR_RETURN(passes.emplace_back(),
-                     Cut(spec, order.weights(), static_cast<int>(passes.size()), unit, step));
+                     Cut(spec, order, static_cast<int>(passes.size()), unit, step));
   }
   Cells cells(std::move(passes), step);
   IdVector<InstanceId, Instance> instances;

@@ -4,6 +4,8 @@
 // micro-batch k. The two have nothing to wait for from each other, so each computes while the
 // other communicates, also in a micro-batch of one sequence. Forward and backward of the first and
 // last micro-batch have no partner; slices make these hide their own collectives as in domino_row.
+// The embedding of micro-batch k + 2 is in the same cell, because nothing would hide its collective
+// at the begin of its own.
 // On p folded stages micro-batch k + p is woven with k, in two cells (pipeline/folded.cc).
 //
 // The default plan takes half-blocks in turn: forward, then the dgrads of backward, then the weight
@@ -30,7 +32,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "proto/base/status_macros.h"
 #include "worker/engine/schedule/passes.h"
@@ -50,6 +51,13 @@ class PlanWriter {
 
   void Forward(absl::string_view words, int layer = -1) { Add(Strand::kForward, words, layer); }
   void Backward(absl::string_view words, int layer = -1) { Add(Strand::kBackward, words, layer); }
+  // The embedding of the next micro-batch. The lines around it are two also where a cell has none, so
+  // that one text gives all cells of a step their default order.
+  void Next() {
+    apart_ = true;
+    if (weaver_->roles() > kNextRole)
+      plan_.lines.push_back({.strand = Strand::kForward, .words = {"embed"}});
+  }
   WeavePlan Take() { return std::move(plan_); }
 
  private:
@@ -64,13 +72,15 @@ class PlanWriter {
     if (layer >= 0) layer -= weaver_->first_layer();
     std::vector<WeaveLine>& lines = plan_.lines;
     const bool joins =
-        !lines.empty() && lines.back().strand == strand && lines.back().layer == layer;
+        !apart_ && !lines.empty() && lines.back().strand == strand && lines.back().layer == layer;
+    apart_ = false;
     if (!joins) lines.push_back({.strand = strand, .layer = layer});
     lines.back().words.insert(lines.back().words.end(), present.begin(), present.end());
   }
 
   Weaver* const weaver_;
   WeavePlan plan_;
+  bool apart_ = false;  // the next line joins none
 };
 
 // Forward of layer `f` beside backward of layer `b`.
@@ -143,12 +153,15 @@ void KeepMemory(int pace, Weaver* weaver) {
 void PlayPlan(const WeavePlan& plan, Weaver* weaver) {
   for (const WeaveLine& line : plan.lines) {
     weaver->TurnTo(RoleOf(line.strand));
-    const std::string words = absl::StrJoin(line.words, " ");
     const int layer = line.layer < 0 ? -1 : weaver->first_layer() + line.layer;
-    if (line.slice < 0) {
-      weaver->PlayAll(words, layer);
-    } else {
-      weaver->Play(words, layer, line.slice);
+    const int begin = std::max(line.slice, 0), end = line.slice < 0 ? weaver->slices() : begin + 1;
+    for (int slice = begin; slice < end; ++slice) {
+      for (const std::string& word : line.words) {
+        for (int role = RoleOf(line.strand); role < weaver->roles(); role += kNextRole) {
+          weaver->TurnTo(role);
+          weaver->Play(word, layer, slice);
+        }
+      }
     }
   }
 }
@@ -164,6 +177,20 @@ absl::Status WeaveUnit(const ScheduleSpec& schedule, const WeavePlan* given, Uni
   KeepMemory(plan.pace, &weaver);
   PlayPlan(plan, &weaver);
   return Reorder(step, unit, weaver.Finish());
+}
+
+// Puts the embedding of the next micro-batch behind the first layer of forward, which has no other
+// partner.
+absl::Status PlaceEmbedding(UnitId unit, StepProgram* step) {
+  const IdVector<OpId, Op>& ops = step->units[unit].ops;
+  std::vector<OpId> order;
+  for (OpId op : ops.ids()) order.push_back(op);
+  const auto forward = std::find_if(order.begin(), order.end(),
+                                    [&](OpId op) { return ops[op].tag.micro_batch == 0; });
+  const auto second_layer =
+      std::find_if(forward, order.end(), [&](OpId op) { return ops[op].tag.layer > 0; });
+  std::rotate(order.begin(), forward, second_layer);
+  return Reorder(step, unit, order);
 }
 
 }  // namespace
@@ -187,6 +214,7 @@ WeavePlan DefaultWeavePlan(Weaver* weaver, bool sequence_parallel) {
   for (int i = 0; i < layers; ++i) {
     sequence_parallel ? WeaveLayersWithGathers(f + i, b - i, &plan)
                       : WeaveLayers(f + i, b - i, &plan);
+    if (i == 0) plan.Next();
   }
   plan.Forward(sequence_parallel ? "send head max" : "send final_norm head max");
   weaver->TurnTo(RoleOf(Strand::kForward));
@@ -214,6 +242,10 @@ absl::Status WeaveCells(const EngineSpec& spec, StepProgram* step) {
     });
     RETURN_IF_ERROR(
         WeaveUnit(spec.schedule, given == plans.end() ? nullptr : &*given, cell.unit, step));
+  }
+  const std::string first = absl::StrCat("forward", kWovenWith, kEmbeddingUnit);
+  for (UnitId unit : step->units.ids()) {
+    if (step->units[unit].name == first) RETURN_IF_ERROR(PlaceEmbedding(unit, step));
   }
   return absl::OkStatus();
 }

@@ -12,6 +12,11 @@ namespace stretto {
 // the numbers of the chunks are 0, and the caller knows them.
 WeavePlan DefaultWeavePlan(Weaver* weaver, bool sequence_parallel);
 
+// The roles of a cell: forward, backward and, if it has one, the embedding of the next micro-batch,
+// whose word is one of forward.
+inline constexpr int kNextRole = 2;
+constexpr Strand StrandOf(int role) { return role == 1 ? Strand::kBackward : Strand::kForward; }
+
 // Plays the lines of a plan for such a cell. The weaver still has to finish.
 void PlayPlan(const WeavePlan& plan, Weaver* weaver);
 

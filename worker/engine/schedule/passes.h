@@ -67,7 +67,8 @@ absl::Status CloseTails(const EngineSpec& spec, StepProgram* step);
 // gradients wait for the bubble, "weights", and orders them by spec.schedule.pipeline, warm_up and
 // wgrad_delay. The units of a chunk have its number behind the name. A unit without backward stays
 // whole. For a schedule that weaves, two passes may share a unit: "forward|backward" or, with
-// chunks, "forward.0|backward.1".
+// chunks, "forward.0|backward.1". The embedding of the next micro-batch may be with them:
+// "forward|backward|embedding".
 absl::Status ArrangePipeline(const EngineSpec& spec, StepProgram* step);
 
 // Weaves the two passes of each cell in the order of spec.schedule.weave. Errors: InvalidArgument, if

@@ -29,13 +29,17 @@ inline std::string PassUnitName(absl::string_view pass, int chunk, int chunks) {
 // Between the names of two passes whose cell is a unit: "forward|backward".
 inline constexpr absl::string_view kWovenWith = "|";
 
+// The embedding of a micro-batch, if it is a pass of its own.
+inline constexpr absl::string_view kEmbeddingUnit = "embedding";
+
 // The unit of a cell: a forward pass woven with a backward pass, each of a chunk of its stage.
 struct WovenUnit {
   UnitId unit = -1;
   int forward_chunk = 0, backward_chunk = 0;
 };
 
-// Returns the units of cells, by the chunk of forward: none, one, or the two of folded stages.
+// Returns the units of cells, by the chunk of forward: none, those of one stage, with and without
+// the embedding of the next micro-batch, or the two of folded stages.
 inline std::vector<WovenUnit> WovenUnits(const StepProgram& step) {
   std::vector<WovenUnit> cells;
   for (int chunks : {1, 2}) {
@@ -44,7 +48,9 @@ inline std::vector<WovenUnit> WovenUnits(const StepProgram& step) {
       const std::string name = absl::StrCat(PassUnitName("forward", chunk, chunks), kWovenWith,
                                             PassUnitName("backward", other, chunks));
       for (UnitId unit : step.units.ids()) {
-        if (step.units[unit].name == name) cells.push_back({unit, chunk, other});
+        const std::string& of = step.units[unit].name;
+        if (of == name || of == absl::StrCat(name, kWovenWith, kEmbeddingUnit))
+          cells.push_back({unit, chunk, other});
       }
     }
   }

@@ -216,7 +216,8 @@ TEST(CloseTailsTest, OfWovenPassesOnlyTheLastTailRunsWithTheOptimizer) {
   const StepProgram closed = PlanOf(Closed("helix", 3)).step;
   const StepProgram open = PlanOf(Closed("helix", 3), 0, Variant::kOpenTails).step;
   EXPECT_THAT(UnitsOf(closed),
-              ElementsAre("begin", "forward", "forward|backward", "backward", "finish"));
+              ElementsAre("begin", "embedding", "forward|embedding", "forward|backward|embedding",
+                          "forward|backward", "backward", "finish"));
   EXPECT_THAT(closed.instances.back().micro_batches, ElementsAre(2));
   EXPECT_EQ(closed.repeat.count(), open.repeat.count());
   for (BufferId id : open.buffers.ids())

@@ -24,7 +24,7 @@ std::vector<std::string> TextOf(const PipelineOrder& order) {
     std::string& text = cells.emplace_back();
     for (const Turn& turn : cell) {
       text += text.empty() ? "" : " ";
-      text += turn.pass == PassKind::kForward ? "F" : "B";
+      text += turn.pass == PassKind::kForward ? "F" : turn.pass == PassKind::kEmbedding ? "E" : "B";
       text += std::to_string(turn.micro_batch) + (turn.chunk == 1 ? "'" : "");
     }
   }
@@ -37,8 +37,8 @@ StageOfPipeline At(int stage, int stages, int micro_batches) {
 
 TEST(FoldedOrderTest, OneStagePairsEachForwardWithTheBackwardBefore) {
   const PipelineOrder helix = Folded({.micro_batches = 4});
-  EXPECT_THAT(TextOf(helix), ElementsAre("F0", "F1 B0", "F2 B1", "F3 B2", "B3"));
-  EXPECT_EQ(helix.begin, 1);
+  EXPECT_THAT(TextOf(helix), ElementsAre("E0", "F0 E1", "F1 B0 E2", "F2 B1 E3", "F3 B2", "B3"));
+  EXPECT_EQ(helix.begin, 2);
   EXPECT_EQ(helix.end, 4);
   EXPECT_EQ(helix.period, 1);
   EXPECT_EQ(helix.stride, 1);

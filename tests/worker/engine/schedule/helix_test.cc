@@ -60,7 +60,7 @@ StepProgram WovenStep(const Layout& layout) {
 
 std::string DefaultPlanOf(const Layout& layout) {
   const StepProgram step = WovenStep(layout);
-  Weaver weaver(step, FindUnit(step, "forward|backward"));
+  Weaver weaver(step, FindUnit(step, "forward|backward|embedding"));
   return PrintWeavePlan(DefaultWeavePlan(&weaver, layout.sequence_parallel));
 }
 
@@ -79,9 +79,10 @@ TEST(HelixTest, ForwardOfAMicroBatchSharesACellWithBackwardOfTheOneBefore) {
       cells.back() += " " + std::to_string(micro_batch);
   }
   EXPECT_THAT(cells,
-              ElementsAre("begin", "forward 0", "forward|backward 1 0", "forward|backward 2 1",
+              ElementsAre("begin", "embedding 0", "forward|embedding 0 1",
+                          "forward|backward|embedding 1 0 2", "forward|backward|embedding 2 1 3",
                           "forward|backward 3 2", "backward 3", "finish 3"));
-  EXPECT_EQ(step.repeat.count(), 3);
+  EXPECT_EQ(step.repeat.count(), 2);
 }
 
 // The engine takes what a spec may not: it is also how a held-out batch is evaluated.
@@ -90,7 +91,7 @@ TEST(HelixTest, OneMicroBatchHasNothingToWeave) {
 }
 
 TEST(HelixTest, DefaultPlansAreGolden) {
-  Layout layout = HelixOver(2);
+  Layout layout = HelixOver(3);
   ExpectGoldenText("schedule/helix_plan", DefaultPlanOf(layout));
   layout.recompute = Recompute::kFull;
   ExpectGoldenText("schedule/helix_plan_recompute", DefaultPlanOf(layout));
@@ -147,14 +148,17 @@ TEST(HelixTest, EveryWordOfACellIsAWordOfPlansAndTheReverse) {
   std::map<std::pair<Strand, bool>, std::set<std::string>> found;
   const auto add = [&](const Weaver& weaver) {
     for (Strand strand : {Strand::kForward, Strand::kBackward}) {
-      for (const auto& [word, ops] : weaver.words_of(strand == Strand::kForward ? 0 : 1))
-        found[{strand, std::get<1>(word) >= 0}].insert(std::get<0>(word));
+      for (int role = 0; role < weaver.roles(); ++role) {
+        if (StrandOf(role) != strand) continue;
+        for (const auto& [word, ops] : weaver.words_of(role))
+          found[{strand, std::get<1>(word) >= 0}].insert(std::get<0>(word));
+      }
     }
   };
   for (Layout layout : ManyHelices(2)) {
     layout.dropout = 0.1;
     const StepProgram step = WovenStep(layout);
-    add(Weaver(step, FindUnit(step, "forward|backward")));
+    add(Weaver(step, FindUnit(step, "forward|backward|embedding")));
   }
   Layout folded = {.pp_size = 2, .slices = {2}, .micro_batches = 3, .layers = 4};
   folded = InOrder(folded, "folded");

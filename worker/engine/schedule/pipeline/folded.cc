@@ -20,9 +20,11 @@
 // micro-batches in flight in chunk 0 and r + 1 in chunk 1, so every stage keeps the activations of
 // 2 p + 1 chunks.
 //
-// With one stage of one chunk there is no way up, and D(s) alone is helix (Wang et al. 2024):
+// With one stage of one chunk there is no way up, and D(s) alone is helix (Wang et al. 2024). The
+// embedding E of a micro-batch is a cell earlier, because a cell would begin with two collectives
+// that nothing hides: those of the embedding, and of the head in backward.
 //
-//   F0 | F1 B0 | F2 B1 | ... | B(M-1)
+//   E0 | F0 E1 | F1 B0 E2 | F2 B1 E3 | ... | F(M-1) B(M-2) | B(M-1)
 
 #include <algorithm>
 
@@ -36,7 +38,12 @@ PipelineOrder Folded(const StageOfPipeline& at, bool backward) {
   // Super-slots by which backward is behind forward, and U behind D.
   const int behind = at.stages, turn = at.chunks == 1 ? 0 : at.stages - at.stage - 1;
   const int slots = at.micro_batches + (backward ? behind : 0);
+  const bool embeds = backward && at.chunks == 1 && at.micro_batches > 1;
   PipelineOrder order{.cells = {}, .period = at.chunks};
+  const auto embedding = [](int micro_batch) {
+    return Turn{.pass = PassKind::kEmbedding, .micro_batch = micro_batch};
+  };
+  if (embeds) order.cells.push_back({embedding(0)});
   const auto add = [&](int chunk, int slot) {
     Cell cell;
     if (slot >= 0 && slot < at.micro_batches)
@@ -46,6 +53,7 @@ PipelineOrder Folded(const StageOfPipeline& at, bool backward) {
                       .micro_batch = slot - behind,
                       .chunk = at.chunks - 1 - chunk});
     }
+    if (embeds && slot + 1 < at.micro_batches) cell.push_back(embedding(slot + 1));
     if (!cell.empty()) order.cells.push_back(std::move(cell));
   };
   // D(s) and U(s - turn) are whole from this slot on.
@@ -55,7 +63,8 @@ PipelineOrder Folded(const StageOfPipeline& at, bool backward) {
     add(0, slot);
     if (at.chunks == 2) add(1, slot - turn);
   }
-  order.end = order.begin + order.period * std::max(0, at.micro_batches - whole);
+  const int last = embeds ? 1 : 0;  // without an embedding
+  order.end = order.begin + order.period * std::max(0, at.micro_batches - whole - last);
   return order;
 }
 

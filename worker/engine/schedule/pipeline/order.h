@@ -25,9 +25,10 @@ struct StageOfPipeline {
   int chunks = 1;
 };
 
-// The passes of a micro-batch through a chunk, in their order. Not every order has kWeights, the
-// weight gradients that nobody waits for; they are then in backward.
-enum class PassKind : uint8_t { kForward, kBackward, kWeights };
+// The passes of a micro-batch through a chunk. Not every order has kWeights, the weight gradients
+// that nobody waits for; they are then in backward. And few have kEmbedding, the begin of forward,
+// in front of the layers.
+enum class PassKind : uint8_t { kForward, kBackward, kWeights, kEmbedding };
 
 struct Turn {
   PassKind pass = PassKind::kForward;
@@ -37,7 +38,8 @@ struct Turn {
 };
 
 // What a stage computes without a pass in between: one pass, or a forward pass and a backward pass
-// of different micro-batches, in this order, that are woven (worker/engine/schedule/helix.cc).
+// of different micro-batches, in this order, that are woven (worker/engine/schedule/helix.cc), and
+// with either the embedding of the next micro-batch.
 using Cell = std::vector<Turn>;
 
 // What a stage computes in a step. Each kind of pass of a chunk is in the order of the
@@ -50,6 +52,8 @@ struct PipelineOrder {
 
   // Whether weight gradients have passes of their own.
   bool weights() const { return cells.back().back().pass == PassKind::kWeights; }
+  // Whether embeddings have.
+  bool embeddings() const { return cells.front().front().pass == PassKind::kEmbedding; }
   // Returns the largest number of micro-batches that are at once between the begin of one pass and
   // the end of another, or of the same, in a chunk: the copies that a stage keeps of what the two
   // share.

@@ -11,11 +11,14 @@
 #include <numeric>
 #include <utility>
 
+#include "proto/base/status_macros.h"
+
 namespace stretto {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-constexpr int kStrands = 2;  // forward and backward, whose collectives may be in flight
+constexpr int kStrands = 2;   // forward and backward, whose collectives may be in flight
+constexpr int kSegments = 3;  // and weight gradients
 constexpr int kFlights = 1 << kStrands;
 
 // An item as blocks see it.
@@ -33,18 +36,18 @@ struct State {
   double seconds = kNever;
   PerQueue<int> from = {};  // of the last block
   int flights_before = 0;
-  std::array<int, kQueues> turns = {};  // the order of the queues in it
+  std::array<int, kSegments> turns = {};  // the order of the queues in it
 };
 
 class Blocks {
  public:
   explicit Blocks(const CellItems& cell) : cell_(cell) {
     std::vector<std::pair<int, int>> flight_of(cell.ops.size(), {-1, -1});  // queue, item
-    for (int q = 0; q < kQueues; ++q) {
+    for (int q = 0; q < kSegments; ++q) {
       for (const CellItem& item : cell.queues[Of(q)]) AddItem(q, item, &flight_of);
       size_[Of(q)] = static_cast<int>(items_[Of(q)].size());
     }
-    for (int q = 0; q < kQueues; ++q) {
+    for (int q = 0; q < kSegments; ++q) {
       for (size_t i = 0; i < items_[Of(q)].size(); ++i) {
         const CellItem& item = cell.queues[Of(q)][i];
         for (int op = item.begin; op < item.end; ++op) {
@@ -124,7 +127,8 @@ class Blocks {
       all.flight = item.flight;
       all.lanes = item.lanes;
       all.mixed = all.mixed || item.mixed || (item.lanes != 0 && i + 1 < to);
-      for (size_t r = 0; r < kQueues; ++r) all.behind[r] = std::max(all.behind[r], item.behind[r]);
+      for (size_t r = 0; r < kSegments; ++r)
+        all.behind[r] = std::max(all.behind[r], item.behind[r]);
       for (size_t r = 0; r < kStrands; ++r) all.lands[r] = std::max(all.lands[r], item.lands[r]);
     }
     return all;
@@ -135,7 +139,7 @@ class Blocks {
     std::array<double, kStrands> landed = {};
     int played = 0, next_flights = 0;
     bool mixed = false;
-    for (int q = 0; q < kQueues; ++q) {
+    for (int q = 0; q < kSegments; ++q) {
       segments[Of(q)] = SegmentOf(q, from[Of(q)], to[Of(q)]);
       played += to[Of(q)] - from[Of(q)];
       mixed = mixed || segments[Of(q)].mixed;
@@ -147,7 +151,7 @@ class Blocks {
     if ((segments[0].lanes & segments[1].lanes) != 0) return;
     State& state = states_[Number(to, next_flights)];
     const double before = states_[Number(from, flights)].seconds;
-    std::array<int, kQueues> turns;
+    std::array<int, kSegments> turns;
     std::iota(turns.begin(), turns.end(), 0);
     do {
       const double seconds = before + SecondsOf(segments, turns, from, to, landed, mixed);
@@ -158,16 +162,17 @@ class Blocks {
 
   // Returns the time of a block whose collectives have landed at `landed`, kNever if a segment may
   // not come there.
-  static double SecondsOf(const PerQueue<BlockItem>& segments, const std::array<int, 3>& turns,
-                          const PerQueue<int>& from, const PerQueue<int>& to,
-                          const std::array<double, kStrands>& landed, bool mixed) {
+  static double SecondsOf(const PerQueue<BlockItem>& segments,
+                          const std::array<int, kSegments>& turns, const PerQueue<int>& from,
+                          const PerQueue<int>& to, const std::array<double, kStrands>& landed,
+                          bool mixed) {
     PerQueue<int> at = from;
     const double all_landed = std::max(landed[0], landed[1]);
     double now = mixed ? all_landed : 0;
     for (int q : turns) {
       if (to[Of(q)] == from[Of(q)]) continue;
       const BlockItem& segment = segments[Of(q)];
-      for (size_t r = 0; r < kQueues; ++r) {
+      for (size_t r = 0; r < kSegments; ++r) {
         if (r != Of(q) && segment.behind[r] > at[r]) return kNever;
       }
       for (size_t r = 0; r < kStrands; ++r) {
@@ -188,7 +193,7 @@ class Blocks {
     CellPlan plan = {.order = {}, .seconds = seconds, .exact = true};
     while (at != PerQueue<int>{} || flights != 0) {
       const State& state = states_[Number(at, flights)];
-      for (size_t turn = kQueues; turn-- > 0;) {
+      for (size_t turn = kSegments; turn-- > 0;) {
         const int q = state.turns[turn];
         plan.order.insert(plan.order.end(), Of(at[Of(q)] - state.from[Of(q)]),
                           static_cast<Queue>(q));
@@ -208,6 +213,26 @@ class Blocks {
 
 }  // namespace
 
-absl::StatusOr<CellPlan> BlockPlan(const CellItems& cell) { return Blocks(cell).Solve(); }
+absl::StatusOr<CellPlan> BlockPlan(const CellItems& cell) {
+  // The embedding of the next micro-batch comes before the other items of forward.
+  constexpr auto kForward = static_cast<size_t>(Queue::kForward),
+                 kNext = static_cast<size_t>(Queue::kNext);
+  CellItems three = cell;
+  const auto moved = static_cast<int>(cell.queues[kNext].size());
+  for (std::vector<CellItem>& items : three.queues) {
+    for (CellItem& item : items) {
+      if (item.behind[kForward] > 0) item.behind[kForward] += moved;
+    }
+  }
+  std::vector<CellItem>& forward = three.queues[kForward];
+  forward.insert(forward.begin(), cell.queues[kNext].begin(), cell.queues[kNext].end());
+  three.queues[kNext].clear();
+  ASSIGN_OR_RETURN(CellPlan plan, Blocks(three).Solve());
+  int next = 0;
+  for (Queue& queue : plan.order) {
+    if (queue == Queue::kForward && next++ < moved) queue = Queue::kNext;
+  }
+  return plan;
+}
 
 }  // namespace stretto

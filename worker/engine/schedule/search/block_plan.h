@@ -11,6 +11,8 @@ namespace stretto {
 // The most items of one queue in a block.
 inline constexpr int kMostBlockItems = 4;
 
+// The embedding of the next micro-batch is the first of forward.
+//
 // A block starts when all that came before is done. It begins with the collectives that ended the
 // segment of a strand in the block before, at most one strand's on each lane. Then it computes a
 // segment of each queue, up to kMostBlockItems items in a row, in the best of the six orders. A

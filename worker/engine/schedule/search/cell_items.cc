@@ -15,7 +15,6 @@ namespace stretto {
 namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
-constexpr Queue kEveryQueue[] = {Queue::kForward, Queue::kBackward, Queue::kWeights};
 
 size_t Number(Queue queue) { return static_cast<size_t>(queue); }
 
@@ -134,7 +133,7 @@ bool CellPlayer::IsNoLater(const Front& a, const Front& b) const {
 
 double CellPlayer::UnevennessOf(const Front& front) const {
   double least = 1, most = 0;  // of what is left
-  for (size_t q = 0; q < kQueues; ++q) {
+  for (size_t q = 0; q < Number(Queue::kNext); ++q) {
     const double all = left_[q][0];
     if (all == 0) continue;
     const size_t next = static_cast<size_t>(front.at[q]) * static_cast<size_t>(cell_.lanes);
@@ -178,6 +177,31 @@ double CellPlayer::SecondsOf(const Merge& merge) const {
     Play(queue, &front);
   }
   return merge.size() == cell_.items() ? EndOf(front) : -1;
+}
+
+Merge WithNextPlaced(const CellItems& cell, const Merge& order) {
+  const CellPlayer player(cell);
+  Merge rest = order, best = order;
+  rest.erase(std::remove(rest.begin(), rest.end(), Queue::kNext), rest.end());
+  double least = player.SecondsOf(order);
+  if (rest.size() == order.size() || least < 0) return order;
+  PerQueue<size_t> at = {};
+  for (size_t place = 0; place < rest.size(); ++place) {
+    Merge placed = rest;
+    if (place > 0) {
+      const size_t q = Number(rest[place - 1]);
+      const CellItem& before = cell.queues[q][at[q]++];
+      if (cell.ops[static_cast<size_t>(before.end - 1)].lane == 0) continue;
+    }
+    placed.insert(placed.begin() + static_cast<std::ptrdiff_t>(place), order.size() - rest.size(),
+                  Queue::kNext);
+    const double seconds = player.SecondsOf(placed);
+    if (seconds < 0) break;  // the others wait for it
+    if (seconds > least) continue;
+    least = seconds;
+    best = std::move(placed);
+  }
+  return best;
 }
 
 double EndOf(const Front& front) { return *std::max_element(front.free.begin(), front.free.end()); }

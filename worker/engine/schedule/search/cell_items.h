@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A woven cell as a problem of its own: three queues of items that share the lanes of a rank.
+// A woven cell as a problem of its own: queues of items that share the lanes of a rank.
 //
-// The queues are forward, backward up to the gradients of activations, and the weight gradients,
-// which fill what the other two leave. Each queue keeps its order; a plan is a merge of the three.
+// The queues are forward, backward up to the gradients of activations, the weight gradients, which
+// fill what the other two leave, and the embedding of the next micro-batch, which waits for nothing.
+// Each queue keeps its order; a plan is a merge of them.
 // An item is what one word of a weave plan plays. Its operations run on the lanes of their own, and
 // a lane runs what it is given one after the other. An operation begins when its lane is free and
 // the operations of other lanes that it needs are done. There is no contention.
@@ -16,8 +17,10 @@
 
 namespace stretto {
 
-enum class Queue : uint8_t { kForward, kBackward, kWeights };
-inline constexpr int kQueues = 3;
+enum class Queue : uint8_t { kForward, kBackward, kWeights, kNext };
+inline constexpr int kQueues = 4;
+inline constexpr Queue kEveryQueue[] = {Queue::kForward, Queue::kBackward, Queue::kWeights,
+                                        Queue::kNext};
 template <class T>
 using PerQueue = std::array<T, kQueues>;
 
@@ -37,7 +40,11 @@ struct CellItems {
   std::vector<CellOp> ops;
   PerQueue<std::vector<CellItem>> queues;
 
-  size_t items() const { return queues[0].size() + queues[1].size() + queues[2].size(); }
+  size_t items() const {
+    size_t count = 0;
+    for (const std::vector<CellItem>& queue : queues) count += queue.size();
+    return count;
+  }
 };
 
 // The order of a cell: whose next item is played.
@@ -81,9 +88,9 @@ class CellPlayer {
   // have played the same items.
   bool IsNoLater(const Front& a, const Front& b) const;
   // A time before which nothing that continues from `front` can end: the latest of the earliest
-  // ends of the queues, and of the lanes with what has to follow. And how unevenly the queues have
-  // come forward: the difference between the largest and the smallest share of computation done.
-  // What is left of a queue when the others have ended hides nothing any more.
+  // ends of the queues, and of the lanes with what has to follow. And how unevenly the queues of
+  // the two passes have come forward: the difference between the largest and the smallest share of
+  // computation done. What is left of one when the others have ended hides nothing any more.
   struct Bound {
     double seconds = 0, unevenness = 0;
   };
@@ -103,6 +110,11 @@ class CellPlayer {
   // [queue][lane]: the queue alone, behind its last operation on the lane.
   PerQueue<std::vector<double>> behind_last_;
 };
+
+// Returns the order with the embedding of the next micro-batch at the place, behind a collective or
+// at the begin, where the order takes the least time, and of several the last one: what it computes
+// is in memory from there on.
+Merge WithNextPlaced(const CellItems& cell, const Merge& order);
 
 // The end of a front: when all that was played is done.
 double EndOf(const Front& front);

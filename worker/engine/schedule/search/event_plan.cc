@@ -41,7 +41,7 @@ struct Move {
 // What labels are sorted by: those of the same items together, the best first. Of equal ones the
 // earlier comes first, so that every search has the same order.
 struct Place {
-  std::pair<int, int> items;
+  PerQueue<int> items = {};
   double seconds = 0, unevenness = 0;
   size_t label = 0;  // its index
   auto operator<=>(const Place&) const = default;
@@ -86,7 +86,7 @@ class EventSearch {
     bool can = false;
     next_.clear();
     for (const Label& label : labels_) {
-      for (Queue queue : {Queue::kForward, Queue::kBackward, Queue::kWeights}) {
+      for (Queue queue : kEveryQueue) {
         if (!player_.MayPlay(queue, label.front)) continue;
         can = true;
         Label& longer = next_.emplace_back(label);
@@ -104,8 +104,7 @@ class EventSearch {
     order_.clear();
     for (size_t i = 0; i < next_.size(); ++i) {
       const Label& label = next_[i];
-      // In a round, the items of two queues tell those of the third.
-      order_.push_back({.items = std::pair(label.front.at[0], label.front.at[1]),
+      order_.push_back({.items = label.front.at,
                         .seconds = label.bound.seconds,
                         .unevenness = label.bound.unevenness,
                         .label = i});

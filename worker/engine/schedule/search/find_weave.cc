@@ -25,8 +25,9 @@ bool SameTimes(const CellItems& a, const CellItems& b) {
                     [](const CellOp& x, const CellOp& y) { return x.seconds == y.seconds; });
 }
 
-// Returns the orders to choose from, the simplest first: the given one if it fits, and the shortest
-// without and with contention. Together they take as much time as one search.
+// Returns the orders to choose from, the simplest first: the given one if it fits, that one with the
+// embedding at its best place if that is worth it, and the shortest without and with contention.
+// Together they take as much time as one search.
 absl::StatusOr<std::vector<CellPlan>> Candidates(const WovenCell& woven, const CostModel& cost) {
   const CellItems slow = SlowedDown(woven, cost);
   const bool contends = !SameTimes(slow, woven.cell);
@@ -34,9 +35,15 @@ absl::StatusOr<std::vector<CellPlan>> Candidates(const WovenCell& woven, const C
   ASSIGN_OR_RETURN(CellPlan alone, EventPlan(woven.cell, fronts, woven.given));
   alone.exact = alone.exact && !contends;
   std::vector<CellPlan> plans;
-  const double given = CellPlayer(woven.cell).SecondsOf(woven.given);
-  if (given >= 0 && alone.order != woven.given)
+  const CellPlayer player(woven.cell);
+  const double given = player.SecondsOf(woven.given);
+  if (given >= 0 && alone.order != woven.given) {
     plans.push_back({.order = woven.given, .seconds = given, .exact = false});
+    Merge placed = WithNextPlaced(woven.cell, woven.given);
+    const double seconds = player.SecondsOf(placed);
+    if (seconds < given * (1 - kWorth))
+      plans.push_back({.order = std::move(placed), .seconds = seconds, .exact = false});
+  }
   plans.push_back(std::move(alone));
   if (!contends) return plans;
   ASSIGN_OR_RETURN(plans.emplace_back(), EventPlan(slow, fronts, woven.given));
@@ -106,9 +113,10 @@ absl::StatusOr<std::vector<FoundWeave>> FindWeaves(absl::Span<const StepProgram*
   if (!given.empty()) {
     ASSIGN_OR_RETURN(plans, ParseWeavePlans(given));
   }
-  const size_t cells = std::max<size_t>(1, WovenUnits(*stages.front()).size());
+  const std::vector<WovenUnit> units = WovenUnits(*stages.front());
+  const int cells = units.empty() ? 1 : units.back().forward_chunk + 1;
   std::vector<FoundWeave> found;
-  for (int chunk = 0; chunk < static_cast<int>(cells); ++chunk) {
+  for (int chunk = 0; chunk < cells; ++chunk) {
     WeavePlan like;
     for (const WeavePlan& plan : plans) {
       if (plan.forward_chunk == chunk) like = plan;

@@ -36,7 +36,8 @@ struct Position {
 };
 
 Queue QueueOf(int role, const std::vector<OpId>& word, const IdVector<OpId, Op>& ops) {
-  if (role == 0) return Queue::kForward;
+  if (role == kNextRole) return Queue::kNext;
+  if (StrandOf(role) == Strand::kForward) return Queue::kForward;
   const bool weights = std::all_of(word.begin(), word.end(), [&](OpId op) {
     return InfoOf(ops[op].kind).role == OperationRole::kWeightGradient;
   });
@@ -53,7 +54,7 @@ std::vector<WordItem> ItemsOf(Weaver weaver) {
       if (IsTransfer(weaver.ops()[ops.front()].kind)) continue;
       const int layer = of_model < 0 ? -1 : of_model - weaver.first_layer();
       items.push_back({.queue = QueueOf(role, ops, weaver.ops()),
-                       .word = {.strand = role == 0 ? Strand::kForward : Strand::kBackward,
+                       .word = {.strand = StrandOf(role),
                                 .words = {name},
                                 .layer = layer,
                                 .slice = weaver.slices() > 1 ? slice : -1},
@@ -149,8 +150,10 @@ int HalfBlockOf(const WeaveLine& line, int layers) {
 // then, and the pace bounds only what forward adds to it. Backward enters a layer behind those of
 // the layers above and of the head. Where layers are computed again they keep little, so that what
 // weight gradients need counts for more: backward then enters attention behind those of the MLP
-// above it.
-void BoundBacklog(int layers, bool recomputes, WovenCell* woven) {
+// above it, and forward enters the MLP of a layer only when backward has left the MLP that is `pace`
+// layers further up. With sequence parallelism, what a layer keeps outside the products is in
+// shards, and this bound would cost more than it saves.
+void BoundBacklog(int layers, int pace, bool recomputes, bool gathers, WovenCell* woven) {
   const std::vector<WeaveLine>& weights = woven->words[static_cast<size_t>(Queue::kWeights)];
   // By half-block, the weight gradients that must be played for backward to leave it behind.
   std::vector<int> behind(2 * static_cast<size_t>(layers) + 1, 0);
@@ -171,6 +174,29 @@ void BoundBacklog(int layers, bool recomputes, WovenCell* woven) {
     int& most = woven->cell.queues[static_cast<size_t>(Queue::kBackward)][i]
                     .behind[static_cast<size_t>(Queue::kWeights)];
     most = std::max(most, behind[static_cast<size_t>(enters)]);
+  }
+  if (!recomputes || gathers) return;
+  constexpr absl::string_view kMlp[] = {"fc1", "act", "fc2"};
+  const std::vector<WeaveLine>& forward = woven->words[static_cast<size_t>(Queue::kForward)];
+  for (size_t i = 0; i < forward.size(); ++i) {
+    const int block = 2 * (layers - 1 - forward[i].layer + pace) - 1;
+    const bool mlp =
+        std::find(std::begin(kMlp), std::end(kMlp), forward[i].words.front()) != std::end(kMlp);
+    if (!mlp || block < 0 || block >= static_cast<int>(behind.size())) continue;
+    int& most = woven->cell.queues[static_cast<size_t>(Queue::kForward)][i]
+                    .behind[static_cast<size_t>(Queue::kWeights)];
+    most = std::max(most, behind[static_cast<size_t>(block)]);
+  }
+}
+
+// Puts the embedding of the next micro-batch before the third layer of forward. Later places hide
+// no more, and a front that has yet to play it is compared with fewer others.
+void BoundNext(WovenCell* woven) {
+  const auto next = static_cast<size_t>(Queue::kNext),
+             forward = static_cast<size_t>(Queue::kForward);
+  const auto all = static_cast<int>(woven->cell.queues[next].size());
+  for (size_t i = 0; i < woven->words[forward].size(); ++i) {
+    if (woven->words[forward][i].layer >= 2) woven->cell.queues[forward][i].behind[next] = all;
   }
 }
 
@@ -212,8 +238,11 @@ absl::StatusOr<WovenCell> WovenCellOf(const StepProgram& step, const WovenUnit& 
   const bool recomputes = std::any_of(weaver.ops().begin(), weaver.ops().end(), [](const Op& op) {
     return op.tag.phase == Phase::kRecompute;
   });
+  const bool gathers = std::any_of(weaver.ops().begin(), weaver.ops().end(),
+                                   [](const Op& op) { return op.kind == OpKind::kAllGather; });
   weaver.TurnTo(1);
-  BoundBacklog(weaver.layers() - weaver.first_layer(), recomputes, &woven);
+  BoundBacklog(weaver.layers() - weaver.first_layer(), pace, recomputes, gathers, &woven);
+  BoundNext(&woven);
   return woven;
 }
 
@@ -236,8 +265,9 @@ WeavePlan PlanOfMerge(const WovenCell& cell, int pace, const Merge& order) {
   for (Queue queue : order) {
     const auto q = static_cast<size_t>(queue);
     add(cell.words[q][next[q]++]);
-    if (!folded || queue == Queue::kWeights || next[q] != LayersEnd(cell.words[q])) continue;
     const bool forward = queue == Queue::kForward;
+    const bool sends = forward || queue == Queue::kBackward;
+    if (!folded || !sends || next[q] != LayersEnd(cell.words[q])) continue;
     add({.strand = forward ? Strand::kForward : Strand::kBackward,
          .words = {forward ? "send" : "d.send"}});
   }

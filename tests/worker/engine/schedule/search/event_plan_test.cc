@@ -4,6 +4,8 @@
 
 #include "worker/engine/schedule/search/event_plan.h"
 
+#include <algorithm>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/worker/engine/schedule/search/every_merge.h"
@@ -24,9 +26,8 @@ TEST(EventPlanTest, TheShortestOfAllMerges) {
   int above_bound = 0;
   for (int run = 0; run < 1000; ++run) {
     const bool wide = run % 20 == 0;
-    const PerQueue<int> sizes = wide
-                                    ? PerQueue<int>{7, 7, 1}
-                                    : PerQueue<int>{maker.Below(6), maker.Below(6), maker.Below(4)};
+    PerQueue<int> sizes = {7, 7, 1, 0};
+    if (!wide) sizes = {maker.Below(6), maker.Below(6), maker.Below(4), maker.Below(2)};
     const CellItems cell = maker.Make(sizes);
     const CellPlan plan = PlanFor(cell);
     EXPECT_TRUE(plan.exact);
@@ -42,7 +43,7 @@ TEST(EventPlanTest, NarrowSearchesArePlayableAndSayThatTheyAreNotExact) {
   CellMaker maker(2);
   int worse = 0;
   for (int run = 0; run < 200; ++run) {
-    const CellItems cell = maker.Make({7, 7, 4});
+    const CellItems cell = maker.Make({7, 7, 4, 1});
     const CellPlan best = PlanFor(cell), narrow = PlanFor(cell, 1);
     EXPECT_EQ(narrow.seconds, CellPlayer(cell).SecondsOf(narrow.order)) << "run " << run;
     EXPECT_GE(narrow.seconds, best.seconds) << "run " << run;
@@ -57,10 +58,41 @@ TEST(EventPlanTest, SearchesAgain) {
   for (size_t most_fronts : {size_t{40}, kMostFronts}) {
     CellMaker maker(3), again(3);
     for (int run = 0; run < 50; ++run) {
-      EXPECT_EQ(PlanFor(maker.Make({6, 6, 4}), most_fronts).order,
-                PlanFor(again.Make({6, 6, 4}), most_fronts).order);
+      EXPECT_EQ(PlanFor(maker.Make({6, 6, 4, 1}), most_fronts).order,
+                PlanFor(again.Make({6, 6, 4, 1}), most_fronts).order);
     }
   }
+}
+
+TEST(WithNextPlacedTest, TheLastOfTheBestPlacesBehindACollective) {
+  CellMaker maker(5);
+  int moved = 0;
+  for (int run = 0; run < 300; ++run) {
+    const CellItems cell = maker.Make({4, 4, 2, 1});
+    const CellPlayer player(cell);
+    const Merge order = PlanFor(cell, 1).order;
+    const Merge placed = WithNextPlaced(cell, order);
+    const double seconds = player.SecondsOf(placed);
+    moved += placed != order ? 1 : 0;
+    Merge rest = order;
+    rest.erase(std::find(rest.begin(), rest.end(), Queue::kNext));
+    Merge others = placed;
+    others.erase(std::find(others.begin(), others.end(), Queue::kNext));
+    EXPECT_EQ(others, rest) << "run " << run;
+    EXPECT_LE(seconds, player.SecondsOf(order)) << "run " << run;
+    PerQueue<size_t> at = {};
+    for (size_t place = 0; place < rest.size(); ++place) {
+      if (place > 0) {
+        const auto q = static_cast<size_t>(rest[place - 1]);
+        const CellItem& before = cell.queues[q][at[q]++];
+        if (cell.ops[static_cast<size_t>(before.end - 1)].lane == 0) continue;
+      }
+      Merge other = rest;
+      other.insert(other.begin() + static_cast<std::ptrdiff_t>(place), Queue::kNext);
+      EXPECT_LE(seconds, player.SecondsOf(other)) << "run " << run << " place " << place;
+    }
+  }
+  EXPECT_GT(moved, 20);
 }
 
 // Two chains that compute for 1 and communicate for 1 hide each other's collectives.
@@ -82,8 +114,8 @@ TEST(EventPlanTest, TwoChainsHideEachOthersCollectives) {
 
 TEST(EventPlanTest, QueuesThatWaitForEachOtherAreRefused) {
   CellItems cell = {.lanes = 1, .ops = {{.seconds = 1}, {.seconds = 1}}, .queues = {}};
-  cell.queues[0] = {{.begin = 0, .end = 1, .behind = {0, 1, 0}}};
-  cell.queues[1] = {{.begin = 1, .end = 2, .behind = {1, 0, 0}}};
+  cell.queues[0] = {{.begin = 0, .end = 1, .behind = {0, 1, 0, 0}}};
+  cell.queues[1] = {{.begin = 1, .end = 2, .behind = {1, 0, 0, 0}}};
   EXPECT_EQ(EventPlan(cell).status().message(), "the queues of a cell wait for each other");
   EXPECT_EQ(BlockPlan(cell).status().message(), "no sequence of blocks plays the cell");
 }
@@ -92,7 +124,8 @@ TEST(BlockPlanTest, BarriersCostTimeAndTheOrderWithoutThemDoesNot) {
   CellMaker maker(4);
   int longer = 0;
   for (int run = 0; run < 300; ++run) {
-    const CellItems cell = maker.Make({3 + maker.Below(5), 3 + maker.Below(5), maker.Below(4)});
+    const CellItems cell =
+        maker.Make({3 + maker.Below(5), 3 + maker.Below(5), maker.Below(4), maker.Below(2)});
     const absl::StatusOr<CellPlan> blocks = BlockPlan(cell);
     ASSERT_TRUE(blocks.ok()) << blocks.status() << " in run " << run;
     const double events = PlanFor(cell).seconds;

@@ -26,8 +26,8 @@ class EveryMerge {
       if (at_[q] == static_cast<int>(cell_.queues[q].size())) continue;
       done = false;
       const CellItem& item = cell_.queues[q][static_cast<size_t>(at_[q])];
-      const bool may =
-          at_[0] >= item.behind[0] && at_[1] >= item.behind[1] && at_[2] >= item.behind[2];
+      bool may = true;
+      for (size_t r = 0; r < kQueues; ++r) may = may && at_[r] >= item.behind[r];
       if (!may) continue;
       const std::vector<double> before = free_;
       for (int op = item.begin; op < item.end; ++op) {

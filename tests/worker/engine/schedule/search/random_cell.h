@@ -15,7 +15,8 @@ class CellMaker {
 
   // A cell with these numbers of items in its queues. Strands are chains, some of whose items skip the
   // collective before them, as those of another slice do. Weight gradients need an item of backward
-  // and stay behind it, and forward has to stay behind some of them.
+  // and stay behind it, and forward has to stay behind some of them. The items of the next
+  // micro-batch wait for nothing.
   CellItems Make(const PerQueue<int>& sizes) {
     CellItems cell;
     cell.lanes = 2 + Below(2);
@@ -34,8 +35,10 @@ class CellMaker {
       const auto begin = static_cast<int>(cell.ops.size());
       cell.ops.push_back({.lane = 0, .seconds = Seconds()});
       if (by.end - by.begin > 1) cell.ops.back().after = {by.end - 1};
-      cell.queues[2].push_back({.begin = begin, .end = begin + 1, .behind = {0, released + 1, 0}});
+      cell.queues[2].push_back(
+          {.begin = begin, .end = begin + 1, .behind = {0, released + 1, 0, 0}});
     }
+    for (int i = 0; i < sizes[3]; ++i) AddItem(3, -1, &cell);
     for (CellItem& item : cell.queues[0]) {
       paced = std::min<int>(paced + Below(2) * Below(2), static_cast<int>(cell.queues[2].size()));
       item.behind[2] = paced;
