@@ -7,6 +7,14 @@ add_library(stretto_flags INTERFACE)
 target_compile_options(stretto_flags INTERFACE
   "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Werror;-pthread;-fno-math-errno;-fno-semantic-interposition>"
   $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wthread-safety>)
+# What Debian's own packages are hardened with; tests/deploy/package/hardening_test.sh looks for it in every file. Compilers of
+# other systems may define _FORTIFY_SOURCE themselves. It needs optimisation, and the sanitizers watch the same calls.
+target_compile_options(stretto_flags INTERFACE
+  "$<$<COMPILE_LANGUAGE:CXX>:-fstack-protector-strong;-fstack-clash-protection;-fcf-protection>")
+if(NOT STRETTO_SANITIZER)
+  target_compile_options(stretto_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:-U_FORTIFY_SOURCE;-D_FORTIFY_SOURCE=2>")
+endif()
+target_link_options(stretto_flags INTERFACE -Wl,-z,relro,-z,now,-z,noexecstack)
 if(STRETTO_SANITIZER)
   target_compile_options(stretto_flags INTERFACE
     "$<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${STRETTO_SANITIZER};-fno-sanitize-recover=all;-fno-omit-frame-pointer>")
@@ -85,7 +93,7 @@ function(stretto_binary name)
   cmake_parse_arguments(ARG "" "MAIN" "DEPS" ${ARGN})
   add_executable(${name} ${ARG_MAIN})
   # A main parses flags, once, with a header-only library that takes long to optimise.
-  set_source_files_properties(${ARG_MAIN} PROPERTIES COMPILE_OPTIONS -O0)
+  set_source_files_properties(${ARG_MAIN} PROPERTIES COMPILE_OPTIONS "-O0;-U_FORTIFY_SOURCE")
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} stretto_flags)
 endfunction()
 

@@ -49,7 +49,7 @@ inline WaitCounts ExpectEveryWaitNeededOrRedundant(const Program& planned,
         ++counts.redundant;
         continue;
       }
-      const std::vector<OpId> all = op.waits;
+      const WaitList all = op.waits;
       op.waits.erase(op.waits.begin() + static_cast<std::ptrdiff_t>(wait));
       const absl::Status status = Verify(program, &arenas);
       op.waits = all;

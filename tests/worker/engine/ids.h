@@ -8,10 +8,11 @@
 
 namespace stretto {
 
-template <class Tag>
-std::vector<int> ValuesOf(const std::vector<Index<Tag>>& ids) {
+// `ids`: a list of any kind.
+template <class Ids>
+std::vector<int> ValuesOf(const Ids& ids) {
   std::vector<int> values;
-  for (Index<Tag> id : ids) values.push_back(id.value());
+  for (const auto id : ids) values.push_back(id.value());
   return values;
 }
 

@@ -29,7 +29,7 @@ absl::Status TableError(int line, absl::string_view found, absl::string_view exp
 std::string OperationKey(const Program& program, const Op& op) {
   const OpInfo& info = InfoOf(op.kind);
   std::string key = info.name;
-  auto add = [&](const std::vector<BufferId>& ids) {
+  auto add = [&](const BufferList& ids) {
     for (BufferId id : ids) {
       const Buffer& buffer = program.buffers.at(id);
       absl::StrAppend(&key, " ", NameOf(buffer.dtype), "[", absl::StrJoin(buffer.shape, ","), "]");

@@ -11,7 +11,7 @@ const Buffer& BufferOf(const Program& program, BufferId id) { return program.buf
 
 double OperandBytes(const Program& program, const Op& op) {
   double bytes = 0;
-  for (const std::vector<BufferId>* ids : {&op.in, &op.out}) {
+  for (const BufferList* ids : {&op.in, &op.out}) {
     for (BufferId id : *ids) bytes += static_cast<double>(BufferOf(program, id).bytes());
   }
   return bytes;

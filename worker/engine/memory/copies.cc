@@ -47,7 +47,7 @@ void KeepCopies(StepProgram* step) {
       ++now;
       if (op.tag.micro_batch < 0) continue;
       const auto mb = static_cast<size_t>(instance.micro_batches.at(op.tag.micro_batch));
-      for (const std::vector<BufferId>* ids : {&op.in, &op.out}) {
+      for (const BufferList* ids : {&op.in, &op.out}) {
         for (BufferId id : *ids) {
           if (!is_activation(id)) continue;
           if (IsTransfer(op.kind)) crosses[RootOf(buffers, id).buffer] = true;

@@ -18,13 +18,13 @@
 namespace stretto {
 namespace {
 
-// Chooses the micro-batches to examine. Let p be the least common multiple of the distances, in
-// micro-batches, between one use of a buffer or view and its next. At most p micro-batches are then
-// in flight, and the pattern repeats with period p: a micro-batch shares time with those less than
-// p before and after it, and meets those p away. The first p have fewer before them and the last p
-// fewer after them; in between, every p repeat the p before. So the first 3p show everything that
-// two micro-batches can do to each other, unless one is among the last p, which the last 2p show. A
-// step for which this does not hold fails Verify.
+// Chooses the micro-batches to examine. Let d be the longest distance, in micro-batches, between one
+// use of a buffer or view and its next, and p the least common multiple of these distances. Then a
+// micro-batch shares time only with those less than d before and after it, it meets those d away,
+// and the pattern repeats with period p. The first d have fewer before them and the last d fewer
+// after them; in between, every p repeat the p before. So the first d, the p that follow and d more
+// show everything that two micro-batches can do to each other, unless one is among the last d, which
+// the last 2d show. A step for which this does not hold fails Verify.
 class Sample {
  public:
   Sample(const Program& program, const IdVector<BufferId, BufferId>& root) {
@@ -34,11 +34,12 @@ class Sample {
       const int now = op.tag.micro_batch;
       if (now < 0) continue;
       last_ = std::max(last_, now);
-      for (const std::vector<BufferId>* ids : {&op.in, &op.out}) {
+      for (const BufferList* ids : {&op.in, &op.out}) {
         for (BufferId id : *ids) {
           if (root[id] < 0 || latest[id] >= now) continue;
           if (latest[id] >= 0) {
             again[id] = true;
+            distance_ = std::max(distance_, int64_t{now - latest[id]});
             period_ = std::min(std::lcm(period_, int64_t{now - latest[id]}), kNone);
           }
           latest[id] = now;
@@ -51,12 +52,12 @@ class Sample {
   }
 
   bool Has(int micro_batch) const {
-    return micro_batch < 3 * period_ || micro_batch > last_ - 2 * period_;
+    return micro_batch < period_ + 2 * distance_ || micro_batch > last_ - 2 * distance_;
   }
 
  private:
   static constexpr int64_t kNone = int64_t{1} << 31;  // no period to be seen: everything
-  int64_t period_ = 1;
+  int64_t period_ = 1, distance_ = 1;
   int last_ = -1;
 };
 
@@ -152,7 +153,7 @@ LiveBuffers LivesOf(const Program& program, const HappensBefore& order) {
     const Op& op = program.ops[index];
     time[index] = live.time;
     if (!sample.Has(op.tag.micro_batch)) continue;
-    for (const std::vector<BufferId>* ids : {&op.in, &op.out}) {
+    for (const BufferList* ids : {&op.in, &op.out}) {
       for (BufferId id : *ids) {
         const BufferId r = root[id];
         if (r < 0) continue;

@@ -107,7 +107,7 @@ BufferId Emitter::Scratch(const SliceState& slice, absl::string_view name, int l
 
 void Emitter::StartUnit(std::string name) { step_.units.push_back({std::move(name), {}}); }
 
-void Emitter::Add(OpKind kind, const Tag& tag, std::vector<BufferId> in, std::vector<BufferId> out,
+void Emitter::Add(OpKind kind, const Tag& tag, BufferList in, BufferList out,
                   std::vector<int64_t> attributes) {
   // Attributes that an emitter does not name are trailing and 0.
   attributes.resize(InfoOf(kind).attributes.size());

@@ -47,7 +47,7 @@ void Emitter::BackwardNorm(SliceState& slice, absl::string_view name, int layer,
                            BufferId stats, int w, int b) {
   const Tag tag = At(slice, name, layer, Phase::kBackward);
   const BufferId dx = Own(slice, absl::StrCat("d_", name), layer);
-  std::vector<BufferId> in = {slice.reduced, x, W(w), stats};
+  BufferList in = {slice.reduced, x, W(w), stats};
   // There is no gradient of the residual stream above the final norm yet.
   if (slice.d >= 0) in.push_back(slice.d);
   switch (features_.norm) {

@@ -113,7 +113,7 @@ BufferId Emitter::Residual(const SliceState& slice, absl::string_view name, absl
   // The output of a layer is declared as the next layer's input.
   const bool next = name == "res2" && layer + 1 < model_.layers;
   const BufferId y = Own(slice, out, next ? layer + 1 : name == "res2" ? -1 : layer);
-  std::vector<BufferId> in = {slice.reduced, slice.x, ids_.keys};
+  BufferList in = {slice.reduced, slice.x, ids_.keys};
   if (bias >= 0) in.push_back(W(bias));
   Add(OpKind::kBiasResidual, At(slice, name, layer, Phase::kForward), std::move(in), {y},
       DropAttributes(layer, place, slice.own_first));
@@ -194,7 +194,7 @@ void Emitter::ForwardAttention(SliceState& slice, int layer) {
   act.x = slice.x;
   act.y1 = Norm(slice, "ln1", layer, act.x, p.ln1_w, p.ln1_b, &act.stats1);
   act.qkv = Rows(slice, "qkv", layer, attention_.qkv_columns());
-  std::vector<BufferId> in = {act.y1, W(p.qkv_w)};
+  BufferList in = {act.y1, W(p.qkv_w)};
   if (p.qkv_b >= 0) in.push_back(W(p.qkv_b));
   Add(OpKind::kGemm, at("qkv"), std::move(in), {act.qkv});
   TurnHeads(at("qkv"), act.qkv, false);
@@ -231,7 +231,7 @@ void Emitter::ForwardDense(SliceState& slice, int layer) {
 
   act.u = Rows(slice, "u", layer, UpColumns());
   act.a = Rows(slice, "a", layer, ffn_);
-  std::vector<BufferId> in = {act.y2, W(p.fc1_w)};
+  BufferList in = {act.y2, W(p.fc1_w)};
   if (p.fc1_b >= 0) in.push_back(W(p.fc1_b));
   Add(OpKind::kGemm, at("fc1"), std::move(in), {act.u});
   Add(OpsOf(features_.activation).forward, at("act"), {act.u}, {act.a});

@@ -198,7 +198,7 @@ void Emitter::EmitOptimizer() {
   if (!spec_.update_at_once) clip(total);
   for (size_t i : order) {
     if (ids_.updated[i].count() == 0) continue;
-    std::vector<BufferId> out = {ids_.master[i], ids_.moment1[i], ids_.moment2[i]};
+    BufferList out = {ids_.master[i], ids_.moment1[i], ids_.moment2[i]};
     if (ids_.weight_part[i] != ids_.master[i]) out.push_back(ids_.weight_part[i]);
     Add(OpKind::kAdamW, {.name = parameters_[i].name, .phase = Phase::kOptimizer},
         {ids_.gradient_part[i], ids_.clip_state, ids_.scalars, ids_.master[i], ids_.moment1[i],

@@ -85,7 +85,7 @@ class Emitter {
   BufferId Rows(const SliceState& slice, absl::string_view name, int layer, int64_t columns);
   // Declares an activation of the residual stream, [own_rows, hidden].
   BufferId Own(const SliceState& slice, absl::string_view name, int layer);
-  void Add(OpKind kind, const Tag& tag, std::vector<BufferId> in, std::vector<BufferId> out,
+  void Add(OpKind kind, const Tag& tag, BufferList in, BufferList out,
            std::vector<int64_t> attributes = {});
   Tag At(const SliceState& slice, absl::string_view name, int layer, Phase phase) const;
 

@@ -161,7 +161,7 @@ Program WithRunsInTurn(const StepProgram& step, const std::vector<IssuedRun>& or
       end[program.ops[op].lane] = op;
     }
     for (const auto& [lane, op] : begin) {
-      std::vector<OpId>& waits = program.ops[op].waits;
+      WaitList& waits = program.ops[op].waits;
       for (const auto& [other, last] : before) {
         const auto at = std::lower_bound(waits.begin(), waits.end(), last);
         if (other != lane && (at == waits.end() || *at != last)) waits.insert(at, last);

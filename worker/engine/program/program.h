@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "kernels/dtype.h"
 #include "worker/engine/program/index.h"
 #include "worker/engine/program/op_kind.h"
@@ -77,14 +78,19 @@ struct Tag {
   bool operator==(const Tag&) const = default;
 };
 
+// The operands and the waits of an operation. Most have at most four, which need no allocation: a
+// step has hundreds of thousands of operations.
+using BufferList = absl::InlinedVector<BufferId, 4>;
+using WaitList = absl::InlinedVector<OpId, 4>;
+
 struct Op {
   OpKind kind = OpKind::kZero;
   LaneId lane = 0;
   GroupId group = -1;  // whose ranks communicate; -1: the operation computes
   Tag tag;
-  std::vector<BufferId> in, out;
+  BufferList in, out;
   std::vector<int64_t> attributes;  // in the order of OpInfo::attributes, not negative
-  std::vector<OpId> waits;          // ascending
+  WaitList waits;                   // ascending
 };
 
 // A set of ranks that communicate over a channel of their own. All operations of a group are on one

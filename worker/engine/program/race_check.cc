@@ -156,7 +156,7 @@ class RaceCheck {
 
   absl::Status Race(OpId op, BufferId id, OpId earlier, absl::string_view verb) const {
     const Op& other = program_.ops[earlier];
-    const std::vector<BufferId>& operands = verb == "writes" ? other.out : other.in;
+    const BufferList& operands = verb == "writes" ? other.out : other.in;
     const Region& region = regions_[id];
     const auto hit = std::find_if(operands.begin(), operands.end(), [&](BufferId operand) {
       return region.Overlaps(regions_[operand]);

@@ -83,7 +83,7 @@ class CanonicalRun {
   Numbers::Words Held(BufferId id) { return walk_.Held(id); }
 
  private:
-  void Resolve(const std::vector<BufferId>& ids, int micro_batch, std::vector<BufferId>* to) const {
+  void Resolve(const BufferList& ids, int micro_batch, std::vector<BufferId>* to) const {
     to->clear();
     for (BufferId id : ids) to->push_back(map_.Find(id, micro_batch));
   }

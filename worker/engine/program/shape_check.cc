@@ -14,7 +14,7 @@
 namespace stretto {
 
 BufferOperands OperandsOf(const Program& program, const Op& op) {
-  const auto buffers = [&](const std::vector<BufferId>& ids) {
+  const auto buffers = [&](const BufferList& ids) {
     std::vector<const Buffer*> result;
     for (BufferId id : ids) result.push_back(&program.buffers.at(id));
     return result;

@@ -62,9 +62,8 @@ class Parser {
     return absl::OkStatus();
   }
 
-  template <class Bound, class T>
-  absl::Status Integers(absl::string_view words, Bound low, Bound high,
-                        std::vector<T>* values) const {
+  template <class Bound, class List>
+  absl::Status Integers(absl::string_view words, Bound low, Bound high, List* values) const {
     for (absl::string_view word : absl::StrSplit(words, ',')) {
       values->emplace_back();
       RETURN_IF_ERROR(Integer(word, low, high, &values->back()));
@@ -208,7 +207,7 @@ class Parser {
     return Error(word, "fwd, rec, bwd or opt");
   }
 
-  absl::Status ParseOperands(absl::string_view word, std::vector<BufferId>* ids) const {
+  absl::Status ParseOperands(absl::string_view word, BufferList* ids) const {
     for (absl::string_view id : absl::StrSplit(word, ',')) {
       ids->emplace_back();
       RETURN_IF_ERROR(ParseId(id, program_.buffers.next().value(), &ids->back()));

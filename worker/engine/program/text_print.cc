@@ -10,7 +10,7 @@
 namespace stretto {
 namespace {
 
-std::string PrintIds(const std::vector<BufferId>& ids) {
+std::string PrintIds(const BufferList& ids) {
   return absl::StrJoin(
       ids, ",", [](std::string* out, BufferId id) { absl::StrAppend(out, "%", id.value()); });
 }

@@ -141,7 +141,7 @@ class OperandCheck {
   bool Describe(const Op& op) {
     words_.assign({static_cast<int64_t>(op.kind), op.group.value(),
                    static_cast<int64_t>(op.in.size()), static_cast<int64_t>(op.out.size())});
-    for (const std::vector<BufferId>* ids : {&op.in, &op.out}) {
+    for (const BufferList* ids : {&op.in, &op.out}) {
       for (BufferId id : *ids) {
         if (!looks_.Has(id)) return false;
         words_.push_back(looks_[id]);

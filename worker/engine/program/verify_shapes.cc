@@ -39,7 +39,7 @@ class OperandLists {
                                                    ": found ", found, ", expected ", expected));
   }
 
-  absl::Status Counts(const std::vector<BufferId>& ids, const std::vector<const char*>& names,
+  absl::Status Counts(const BufferList& ids, const std::vector<const char*>& names,
                       absl::string_view what) const {
     const size_t least = std::count_if(names.begin(), names.end(),
                                        [](absl::string_view name) { return name.back() != '?'; });

@@ -89,8 +89,8 @@ class Writer {
     return ViewOf(piece, box, ElementOf(piece.box, box));
   }
 
-  void Add(ReshardRole role, size_t step, std::vector<Rank> ranks, OpKind kind,
-           std::vector<BufferId> in, std::vector<BufferId> out, std::vector<int64_t> attributes) {
+  void Add(ReshardRole role, size_t step, std::vector<Rank> ranks, OpKind kind, BufferList in,
+           BufferList out, std::vector<int64_t> attributes) {
     ReshardOp added{.role = role, .step = step, .ranks = std::move(ranks), .op = {}};
     added.op.kind = kind;
     added.op.in = std::move(in);
@@ -131,8 +131,7 @@ class Writer {
     Copy(ReshardRole::kPack, i, box, in_, whole);
   }
 
-  void AddChain(size_t i, const Step& step, OpKind kind, std::vector<BufferId> in,
-                std::vector<BufferId> out) {
+  void AddChain(size_t i, const Step& step, OpKind kind, BufferList in, BufferList out) {
     Add(ReshardRole::kChain, i, step.ranks, kind, std::move(in), std::move(out),
         {static_cast<int64_t>(wire_)});
   }

@@ -87,7 +87,7 @@ struct Shared {
 };
 Shared SharedBy(const StepProgram& step, const std::vector<const OpList*>& parts) {
   Shared shared;
-  const auto add = [&](const std::vector<BufferId>& ids, std::set<BufferId>* to) {
+  const auto add = [&](const BufferList& ids, std::set<BufferId>* to) {
     for (BufferId id : ids) {
       const BufferId root = RootOf(step.buffers, id).buffer;
       const Buffer& buffer = step.buffers[root];

@@ -41,7 +41,7 @@ IdVector<OpId, bool> DelayableWgrads(const StepProgram& step, UnitId unit) {
   }
   IdVector<OpId, bool> delayable(ops.size());
   for (OpId op : ops.ids()) {
-    const std::vector<BufferId>& out = ops[op].out;
+    const BufferList& out = ops[op].out;
     delayable[op] =
         IsWgrad(ops[op]) && ops[op].tag.layer >= 0 &&
         std::none_of(out.begin(), out.end(), [&](BufferId id) { return kept.contains(id); });

@@ -135,7 +135,7 @@ void AssignWaits(StepProgram* step) {
     base.push_back(index);
     instance.waits.clear();
     for (OpId local = 0; local < unit.ops.next(); ++local, ++index) {
-      std::vector<OpId> inside;
+      WaitList inside;
       for (OpId wait : finder.Next(index)) {
         if (wait >= base.back()) {
           inside.push_back(wait - base.back().value());
@@ -147,7 +147,7 @@ void AssignWaits(StepProgram* step) {
       }
       // A unit is a template and therefore has the waits of all its instances. An order that one
       // instance already knows from an earlier instance may need a wait in another.
-      std::vector<OpId> all;
+      WaitList all;
       std::set_union(unit.ops[local].waits.begin(), unit.ops[local].waits.end(), inside.begin(),
                      inside.end(), std::back_inserter(all));
       unit.ops[local].waits = std::move(all);

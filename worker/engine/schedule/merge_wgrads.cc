@@ -103,7 +103,7 @@ class Merge {
 
   Op OfRole(Op op, int role) const {
     const std::map<BufferId, BufferId>& ids = ids_[role];
-    for (std::vector<BufferId>* list : {&op.in, &op.out}) {
+    for (BufferList* list : {&op.in, &op.out}) {
       for (BufferId& id : *list) {
         if (const auto it = ids.find(id); it != ids.end()) id = it->second;
       }

@@ -104,9 +104,13 @@ int RepeatsBy(const EngineSpec& spec, bool trains) {
 
 // Returns a bound for the copies of a buffer that passes will ask for.
 int MostSlots(const EngineSpec& spec, Rank rank, bool trains) {
-  if (spec.pp_size == 1 || !trains) return 2 * RepeatsBy(spec, trains);
+  const bool weaves = FindSchedule(spec.schedule.name)->weaves;
+  if (!trains || (spec.pp_size == 1 && !weaves)) return 2 * RepeatsBy(spec, trains);
+  const int in_flight =
+      OrderFor(spec.schedule, StageOfRank(spec, rank, spec.micro_batches)).InFlight();
+  if (spec.pp_size == 1) return in_flight * RepeatsBy(spec, trains);
   // One more where a transfer leaves or arrives, and one where passes overlap.
-  return OrderFor(spec.schedule, StageOfRank(spec, rank, spec.micro_batches)).InFlight() + 2;
+  return in_flight + 2;
 }
 
 // Reports a program that fails verification as Internal: it is our bug, not the user's.

@@ -26,8 +26,11 @@ absl::Status SerialiseLanes(const EngineSpec&, StepProgram* step) {
       if (MovesBetweenStages(unit.ops[op])) continue;
       if (before >= 0 && unit.ops[op].lane != unit.ops[before].lane) {
         // The operation before it comes after all that it waited for, except transfers.
-        std::vector<OpId>& waits = unit.ops[op].waits;
-        std::erase_if(waits, [&](OpId wait) { return !MovesBetweenStages(unit.ops[wait]); });
+        WaitList& waits = unit.ops[op].waits;
+        const auto kept = std::remove_if(waits.begin(), waits.end(), [&](OpId wait) {
+          return !MovesBetweenStages(unit.ops[wait]);
+        });
+        waits.erase(kept, waits.end());
         waits.insert(std::upper_bound(waits.begin(), waits.end(), before), before);
       }
       before = op;

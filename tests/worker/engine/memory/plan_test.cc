@@ -126,7 +126,7 @@ TEST(MemoryPlanTest, NoTwoBuffersAliveTogetherShareAnAddress) {
     const HappensBefore order = *HappensBefore::Build(program);
     IdVector<BufferId, std::vector<OpId>> accesses(program.buffers.size());
     for (OpId i : program.ops.ids()) {
-      for (const std::vector<BufferId>* ids : {&program.ops[i].in, &program.ops[i].out}) {
+      for (const BufferList* ids : {&program.ops[i].in, &program.ops[i].out}) {
         for (BufferId id : *ids) accesses[RootOf(program.buffers, id).buffer].push_back(i);
       }
     }

@@ -38,7 +38,7 @@ class RandomStep {
     return step_.buffers.Add({.name = absl::StrCat("b", step_.buffers.size()), .shape = {count}});
   }
 
-  void Add(OpKind kind, std::vector<BufferId> in, std::vector<BufferId> out) {
+  void Add(OpKind kind, BufferList in, BufferList out) {
     Op op;
     op.kind = kind;
     op.tag = {.name = absl::StrCat("o", ops_.size()), .micro_batch = 0};

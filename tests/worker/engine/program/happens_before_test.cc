@@ -36,7 +36,7 @@ std::vector<std::vector<bool>> Reachable(const Program& program) {
   std::vector<std::vector<bool>> before(n, std::vector<bool>(n, false));
   for (size_t j = 0; j < n; ++j) {
     for (size_t i = 0; i < j; ++i) {
-      const std::vector<OpId>& waits = program.ops[OpId::Of(j)].waits;
+      const WaitList& waits = program.ops[OpId::Of(j)].waits;
       const bool direct = program.ops[OpId::Of(i)].lane == program.ops[OpId::Of(j)].lane ||
                           std::find(waits.begin(), waits.end(), OpId::Of(i)) != waits.end();
       if (!direct) continue;

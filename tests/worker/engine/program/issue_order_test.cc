@@ -145,7 +145,7 @@ absl::Status Rehearse(const std::vector<Skeleton>& skeletons) {
   return VerifySkeletons(all);
 }
 
-Op OpOn(LaneId lane, OpKind kind, GroupId group = -1, std::vector<OpId> waits = {}) {
+Op OpOn(LaneId lane, OpKind kind, GroupId group = -1, WaitList waits = {}) {
   Op op;
   op.kind = kind;
   op.lane = lane;

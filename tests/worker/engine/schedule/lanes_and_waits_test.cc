@@ -11,7 +11,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-Op OpOf(OpKind kind, std::vector<BufferId> in, std::vector<BufferId> out) {
+Op OpOf(OpKind kind, BufferList in, BufferList out) {
   Op op;
   op.kind = kind;
   if (IsCollective(kind)) op.group = 0;

@@ -16,7 +16,7 @@ std::vector<std::string> Side(const Program& program, bool collectives) {
   for (const Op& op : program.ops) {
     if (IsCollective(op.kind) != collectives) continue;
     std::string line = std::string(InfoOf(op.kind).name) + " " + PrintTag(op.tag);
-    for (const std::vector<BufferId>* ids : {&op.in, &op.out}) {
+    for (const BufferList* ids : {&op.in, &op.out}) {
       for (BufferId id : *ids) {
         const Buffer& buffer = program.buffers[id];
         line += " " + buffer.name + ":" + std::to_string(buffer.bytes());

@@ -105,7 +105,7 @@ std::multiset<std::string> OperationsOf(const Program& program) {
   for (const Op& op : program.ops) {
     std::string line = std::string(InfoOf(op.kind).name) + " " + PrintTag(op.tag);
     for (int64_t attribute : op.attributes) line += " " + std::to_string(attribute);
-    for (const std::vector<BufferId>* ids : {&op.in, &op.out}) {
+    for (const BufferList* ids : {&op.in, &op.out}) {
       for (BufferId id : *ids) {
         const std::string& name = program.buffers[id].name;
         line += " " + name.substr(0, name.find('#'));

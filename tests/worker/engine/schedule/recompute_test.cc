@@ -93,7 +93,7 @@ TEST(RecomputeTest, AClonedOperationIsItsOriginalOnCopies) {
       tag.phase = Phase::kForward;
       std::string line = std::string(InfoOf(op.kind).name) + " " + PrintTag(tag);
       for (int64_t attribute : op.attributes) line += " " + std::to_string(attribute);
-      for (const std::vector<BufferId>* ids : {&op.in, &op.out}) {
+      for (const BufferList* ids : {&op.in, &op.out}) {
         for (BufferId id : *ids) {
           const std::string& name = canonical.step.buffers[id].name;
           line += " " + name.substr(0, name.find(".again"));

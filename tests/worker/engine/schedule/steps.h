@@ -22,8 +22,8 @@ inline StepProgram StepOf(IdVector<OpId, Op> ops) {
   return step;
 }
 
-inline Op OpOf(std::string name, std::vector<BufferId> in, std::vector<BufferId> out, int slice = 0,
-               int layer = 0, Phase phase = Phase::kForward, OpKind kind = OpKind::kGelu) {
+inline Op OpOf(std::string name, BufferList in, BufferList out, int slice = 0, int layer = 0,
+               Phase phase = Phase::kForward, OpKind kind = OpKind::kGelu) {
   Op op;
   op.kind = kind;
   op.tag = {.layer = layer, .name = std::move(name), .phase = phase, .slice = slice};

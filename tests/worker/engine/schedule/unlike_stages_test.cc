@@ -85,7 +85,7 @@ TEST(UnlikePlanTest, BytesOfALinkAreThoseOfThePlan) {
 bool Share(const Program& program, const Op& a, const Op& b) {
   const auto memory = [&](const Op& op) {
     std::set<BufferId> roots;
-    for (const std::vector<BufferId>* ids : {&op.in, &op.out}) {
+    for (const BufferList* ids : {&op.in, &op.out}) {
       for (BufferId id : *ids) roots.insert(RootOf(program.buffers, id).buffer);
     }
     return roots;
@@ -147,7 +147,8 @@ TEST(UnlikeFaultTest, AGatherThatDoesNotWaitForItsPartIsRejected) {
   const OpId part = Find(program, OpKind::kRecv, "pp.0-1", 1);
   Op& gather = program.ops[Find(program, OpKind::kAllGather, "pp.0-1.2-3-4-5", 1)];
   ASSERT_THAT(gather.waits, testing::Contains(part));
-  std::erase(gather.waits, part);
+  WaitList& waits = gather.waits;
+  waits.erase(std::remove(waits.begin(), waits.end(), part), waits.end());
   EXPECT_FALSE(Verify(program).ok());
 }
 

@@ -65,7 +65,7 @@ bool Crosses(const StepProgram& step, BufferId root) {
   for (const Unit& unit : step.units) {
     for (const Op& op : unit.ops) {
       if (!IsTransfer(op.kind)) continue;
-      for (const std::vector<BufferId>* ids : {&op.in, &op.out}) {
+      for (const BufferList* ids : {&op.in, &op.out}) {
         for (BufferId id : *ids) {
           if (RootOf(step.buffers, id).buffer == root) return true;
         }

@@ -277,7 +277,7 @@ std::vector<int> ShapeOf(const IdVector<LocalRank, RankProgram>& ranks, const Is
       const UnitOps::Place at = units[of.rank].Find(of.op);
       shape.insert(shape.end(), {of.rank.value(), at.unit.value(), at.position.value()});
       const Op& op = units[of.rank].of(of.op);
-      for (const std::vector<BufferId>* ids : {&op.in, &op.out}) {
+      for (const BufferList* ids : {&op.in, &op.out}) {
         for (BufferId id : *ids) {
           const int slots = ranks[of.rank].step->buffers[id].slots;
           const int copies = slots == kPerMicroBatch ? plan.staging_slots : slots;

@@ -149,7 +149,7 @@ TensorView LaneStreams::Operand(RankOp of, BufferId id) const {
   return (*memory_)[of.rank].Operand(id, units_[of.rank].Find(of.op).micro_batch);
 }
 
-std::vector<TensorView> LaneStreams::Operands(RankOp of, const std::vector<BufferId>& ids) const {
+std::vector<TensorView> LaneStreams::Operands(RankOp of, const BufferList& ids) const {
   std::vector<TensorView> views;
   for (BufferId id : ids) views.push_back(Operand(of, id));
   return views;

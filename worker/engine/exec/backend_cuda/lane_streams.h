@@ -53,7 +53,7 @@ class LaneStreams {
   bool IsLocal(LocalRank rank, GroupId group) const;
   const Op& OpOf(RankOp of) const { return units_[of.rank].of(of.op); }
   TensorView Operand(RankOp of, BufferId id) const;
-  std::vector<TensorView> Operands(RankOp of, const std::vector<BufferId>& ids) const;
+  std::vector<TensorView> Operands(RankOp of, const BufferList& ids) const;
   Enqueue BindCollectiveAt(const IssuedInstance& instance, size_t position) const;
   Enqueue BindComputeAt(const IssuedInstance& instance, size_t position) const;
   // Returns a call that also reports the error of the kernels. `under`: a collective may run at the

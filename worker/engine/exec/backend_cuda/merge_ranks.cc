@@ -135,7 +135,7 @@ class Merger {
     const State& state = states_[r];
     if (lane < 0 || state.next[lane] == state.lanes[lane].size()) return -1;
     const OpId op = state.lanes[lane][state.next[lane]];
-    const std::vector<OpId>& waits = At(r).ops[op].waits;
+    const WaitList& waits = At(r).ops[op].waits;
     const auto done = [&](OpId wait) { return state.done[wait]; };
     return op < state.end && std::all_of(waits.begin(), waits.end(), done) ? op : OpId();
   }

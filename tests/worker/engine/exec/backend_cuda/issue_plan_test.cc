@@ -19,7 +19,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-Op OpOn(LaneId lane, std::vector<OpId> waits = {}, OpKind kind = OpKind::kZero,
+Op OpOn(LaneId lane, WaitList waits = {}, OpKind kind = OpKind::kZero,
         Phase phase = Phase::kForward) {
   Op op;
   op.kind = kind;
@@ -138,7 +138,7 @@ StepProgram StepOfRank(Rank rank, std::vector<IdVector<OpId, Op>> units) {
   return step;
 }
 
-Op CallOn(LaneId lane, std::vector<OpId> waits, OpKind kind = OpKind::kAllReduce) {
+Op CallOn(LaneId lane, WaitList waits, OpKind kind = OpKind::kAllReduce) {
   Op op = OpOn(lane, std::move(waits), kind);
   op.group = 0;
   if (kind != OpKind::kRecv) op.in = {0};
