@@ -53,6 +53,13 @@ bool MayPass(const absl::Status& status) {
   return !absl::IsFailedPrecondition(status) && !absl::IsDataLoss(status);
 }
 
+// What went wrong, with the cause if TLS is the cause, of which gRPC reports no more than a closed
+// connection.
+std::string TextOf(const absl::Status& failure, const EtcdClient& client) {
+  const std::string why = absl::IsUnavailable(failure) ? client.ExplainFailure() : "";
+  return absl::StrCat(failure.message(), why.empty() ? "" : "; ", why);
+}
+
 }  // namespace
 
 absl::Status CheckEtcdFlags(const EtcdFlags& flags) {
@@ -119,7 +126,8 @@ absl::StatusOr<std::unique_ptr<Leader>> AwaitLeadership(const EtcdFlags& flags,
     if (!attempt.ok() && !MayPass(attempt.status())) return attempt.status();
     if (leader->leadership != nullptr) break;
     const std::string found =
-        !attempt.ok()      ? absl::StrCat("standby without a leader: ", attempt.status().message())
+        !attempt.ok()
+            ? absl::StrCat("standby without a leader: ", TextOf(attempt.status(), *leader->client))
         : attempt->empty() ? "standby; the coordinators choose a leader"
                            : absl::StrCat("standby; the leader is ", *attempt);
     if (found != last) spdlog::info("{}", found);

@@ -22,7 +22,8 @@ namespace stretto::coordinator {
 struct EtcdFlags {
   std::string endpoints;  // HOST:PORT, several separated by commas; empty: no etcd
   std::string prefix = "/stretto/";
-  tls::Files tls;  // without a certificate of ours if that and the key are empty
+  // Without a certificate of ours if that and the key are empty.
+  tls::Files tls = {.flags = "--etcd-"};
   bool insecure_beyond_loopback = false;
   std::string advertise;  // where others reach this coordinator; empty: at --listen
   absl::Duration leader_lease = absl::Seconds(4);

@@ -167,28 +167,49 @@ TEST_F(StandbyTest, OverTlsToEtcdAKilledLeaderLosesNothing) {
   ExpectNothingLost(60);
 }
 
-TEST_F(StandbyTest, WhomEtcdDoesNotTrustOrWhoDoesNotTrustItNeverLeads) {
+TEST_F(StandbyTest, WhomEtcdDoesNotTrustOrWhoDoesNotTrustItSaysWhyItNeverLeads) {
   const tls::TestCa ca("etcd CA"), other("other CA");
-  StartEtcd({}, ca.Write(folder_, "etcd-server", {.alternative_names = "IP:127.0.0.1"}));
+  const tls::Certificate server = {.alternative_names = "IP:127.0.0.1"};
+  StartEtcd({}, ca.Write(folder_, "etcd-server", server));
   const tls::Files good = ca.Write(folder_, "good", {});
-  const auto expect_waits = [&](const std::string& name, const Arguments& flags) {
+  const tls::Files strange = other.Write(folder_, "strange", {});
+  const auto expect_waits = [&](const std::string& name, const Arguments& flags,
+                                const std::string& why) {
     Coordinator coordinator;
     Start(coordinator, name, flags);
+    const std::string expected = absl::StrCat("; ", etcd_->endpoint(), ": ", why);
     std::string ready;
     EXPECT_TRUE(Eventually([&] {
       ready = Fetch(coordinator.metrics, "/readyz");
-      return absl::StrContains(ready, "standby without a leader: etcd at " + etcd_->endpoint());
+      return absl::StrContains(ready, "standby without a leader: etcd at " + etcd_->endpoint()) &&
+             absl::StrContains(ready, expected);
     })) << ready;
+    EXPECT_THAT(coordinator.process->err(), HasSubstr(expected));
     EXPECT_THAT(coordinator.process->out(), Not(HasSubstr("listening ")));
   };
-  tls::Files wrong_ca = good;
-  wrong_ca.ca = other.Write(folder_, "other", {}).ca;
-  expect_waits("wrong-ca", FlagsOf(wrong_ca));
-  expect_waits("no-certificate", {"--etcd-ca", good.ca});
-  expect_waits("expired", FlagsOf(ca.Write(folder_, "expired", {.end = -absl::Minutes(1)})));
-  expect_waits("plain", {});
+  tls::Files wrong_ca = good, wrong_certificate = strange;
+  wrong_ca.ca = strange.ca;
+  wrong_certificate.ca = good.ca;
+  expect_waits("wrong-ca", FlagsOf(wrong_ca),
+               "its certificate is by CN=etcd CA and does not lead to --etcd-ca " + strange.ca);
+  expect_waits("no-certificate", {"--etcd-ca", good.ca},
+               "it wants a certificate of ours; give --etcd-certificate and --etcd-key");
+  expect_waits("wrong-certificate", FlagsOf(wrong_certificate),
+               absl::StrCat("it refuses our certificate ", strange.certificate,
+                            " by CN=other CA; take one of the CA that etcd trusts"));
+  expect_waits("plain", {},
+               "it speaks TLS, and this client came without; give --etcd-ca, --etcd-certificate "
+               "and --etcd-key");
   Start(a_, "a", FlagsOf(good));
   a_.process->AwaitLine("listening ");
+  tls::Certificate expired = server;
+  expired.end = -absl::Minutes(1);
+  StartEtcd({}, ca.Write(folder_, "etcd-server", expired));
+  expect_waits("etcd-expired", FlagsOf(good),
+               "its certificate: found a certificate that expired at ");
+  StartEtcd({});
+  expect_waits("etcd-plain", FlagsOf(good),
+               "it does not speak TLS; leave out --etcd-ca, --etcd-certificate and --etcd-key");
 }
 
 TEST_F(StandbyTest, ALeaderThatStopsHandsOverAtOnce) {
@@ -278,6 +299,12 @@ TEST_F(StandbyTest, WhatCannotWorkIsRefusedAtTheStart) {
   EXPECT_THAT(refused({"--etcd-endpoints", etcd_->endpoint(), "--advertise", "here"}),
               HasSubstr("--advertise: found \"here\", expected HOST:PORT"));
   EXPECT_THAT(refused({"--etcd-endpoints", etcd_->endpoint(), "--repair"}), HasSubstr("excludes"));
+  const tls::Files expired = tls::TestCa().Write(folder_, "expired", {.end = -absl::Minutes(1)});
+  Arguments with_expired = FlagsOf(expired);
+  with_expired.insert(with_expired.end(), {"--etcd-endpoints", etcd_->endpoint()});
+  EXPECT_THAT(refused(with_expired),
+              HasSubstr(absl::StrCat("--etcd-certificate ", expired.certificate,
+                                     ": found a certificate that expired at ")));
   fs::create_directories(Path("refused"));
   ASSERT_TRUE(WriteFileAtomic(Path("refused/cluster"), "another\n").ok());
   EXPECT_THAT(refused({"--etcd-endpoints", etcd_->endpoint()}),
