@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+
+// Makes a handshake that accepts every certificate, so that it can judge the server's afterwards, and
+// then reads a byte: a server that refuses ours closes the connection instead of sending one.
+
 #include "proto/tls/explain.h"
 
 #include <netdb.h>
