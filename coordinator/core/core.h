@@ -192,6 +192,10 @@ class Core {
   absl::Status Handle(const Tick& event);
 
   // reports.cc
+  // The time of the event that a rank reports, by its node's clock if that can be right: not before
+  // its attempt nor after now. Otherwise the clocks differ and it has just happened, or, in a report
+  // that is repeated, nobody knows when.
+  std::optional<absl::Time> TimeOf(const std::string& id, int32_t rank, absl::Time reported) const;
   absl::Status CheckReport(const RankReported& event) const;
   void On(const std::string& id, int32_t rank, const OtherReport& report);
   void On(const std::string& id, int32_t rank, const RankPrepared& report);
