@@ -13,6 +13,7 @@
 #include "coordinator/service/server.h"
 #include "coordinator/store/etcd/etcd_client.h"
 #include "coordinator/store/etcd/leadership.h"
+#include "coordinator/store/etcd/move_state.h"
 #include "coordinator/store/job_store.h"
 #include "proto/monitoring/monitoring_server.h"
 #include "proto/tls/files.h"
@@ -32,6 +33,16 @@ struct EtcdFlags {
 // Checks the flags. Errors: INVALID_ARGUMENT, FAILED_PRECONDITION (an endpoint beyond loopback
 // without TLS); they name the flag.
 absl::Status CheckEtcdFlags(const EtcdFlags& flags);
+
+// Moves the state between the database at `path` and etcd, `to_etcd` or back, as the leader
+// (move_state.h), and remembers the cluster in `state_dir`. Errors: FailedPrecondition (a coordinator
+// leads; names its address), those of CheckEtcdFlags and of the move.
+absl::StatusOr<MoveReport> MoveState(const EtcdFlags& flags, const std::string& state_dir,
+                                     const std::string& path, bool to_etcd);
+
+// A folder that belongs to a cluster, and has no database at `path`, begins no new cluster. Errors:
+// FailedPrecondition, which names the cluster.
+absl::Status CheckIsNotInEtcd(const std::string& state_dir, const std::string& path);
 
 // A coordinator that leads. The store belongs to whoever serves, and ends before the rest.
 struct Leader {

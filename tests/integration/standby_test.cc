@@ -9,9 +9,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "tests/coordinator/store/etcd_server.h"
 #include "tests/integration/cluster.h"
 #include "tests/integration/cut_link.h"
+#include "tests/integration/with_standby.h"
 #include "tests/proto/tls/certificates.h"
 
 namespace stretto::integration {
@@ -22,58 +22,18 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-class StandbyTest : public ClusterTest {
+class StandbyTest : public WithStandby<ClusterTest> {
  protected:
   // What is promised of a fail-over.
   static constexpr absl::Duration kFailOver = absl::Seconds(10);
-
-  struct Coordinator {
-    std::unique_ptr<Process> process;
-    std::string endpoints, grpc = "0", metrics = "0";
-  };
 
   void SetUp() override {
     if (!EtcdServer::Installed()) GTEST_SKIP() << EtcdServer::kSkipped;
     StartEtcd({});
   }
-  void StartEtcd(std::vector<std::string> flags, const tls::Files& files = {}) {
-    etcd_.reset();
-    fs::remove_all(Path("etcd"));
-    fs::create_directories(Path("etcd"));
-    etcd_ = std::make_unique<EtcdServer>(Path("etcd"), std::move(flags), files);
-  }
-  std::string Coordinators() const override {
-    return absl::StrCat("127.0.0.1:", a_.grpc, ",127.0.0.1:", b_.grpc);
-  }
-
-  // Again on the same ports and folder, as systemd does it.
-  void Start(Coordinator& coordinator, const std::string& name, const Arguments& flags = {}) {
-    if (coordinator.endpoints.empty()) coordinator.endpoints = etcd_->endpoint();
-    Arguments argv = {STRETTO_BINARY_DIR "/stretto-coordinator",
-                      "--listen",
-                      "127.0.0.1:" + coordinator.grpc,
-                      "--metrics-listen",
-                      "127.0.0.1:" + coordinator.metrics,
-                      "--state-dir",
-                      Path(name),
-                      "--etcd-endpoints",
-                      coordinator.endpoints};
-    argv.insert(argv.end(), to_etcd_.begin(), to_etcd_.end());
-    argv.insert(argv.end(), flags.begin(), flags.end());
-    coordinator.process = std::make_unique<Process>(argv, Path("coordinator-log-" + name));
-    const std::string line = coordinator.process->AwaitLine("standby ");
-    coordinator.grpc = Word(line, "grpc=");
-    coordinator.metrics = Word(line, "metrics=");
-  }
   // `a` leads, `b` waits, and a job trains.
   void StartAll(int steps) {
-    Start(a_, "a");
-    a_.process->AwaitLine("listening ");
-    Start(b_, "b");
-    ASSERT_TRUE(Eventually([&] {
-      return absl::StrContains(Fetch(b_.metrics, "/readyz"),
-                               "standby; the leader is 127.0.0.1:" + a_.grpc);
-    })) << Fetch(b_.metrics, "/readyz");
+    StartBoth();
     EXPECT_THAT(Fetch(b_.metrics, "/healthz"), HasSubstr(" 200 "));
     StartWorker("node-a", 2);
     ASSERT_EQ(Stretto(Submit({.name = "trains", .steps = steps, .more = kSlow}, {})).code, 0);
@@ -114,19 +74,11 @@ class StandbyTest : public ClusterTest {
     EXPECT_EQ(coordinator.process->Wait(), 1);
     EXPECT_THAT(coordinator.process->err(), HasSubstr("no longer the leader under /stretto/"));
   }
-  static std::string Word(const std::string& line, const std::string& key) {
-    const size_t begin = line.find(key) + key.size();
-    return line.substr(begin, line.find_first_of(" \n", begin) - begin);
-  }
-
   static Arguments FlagsOf(const tls::Files& files) {
     return {"--etcd-ca",       files.ca,     "--etcd-certificate",
             files.certificate, "--etcd-key", files.key};
   }
 
-  std::unique_ptr<EtcdServer> etcd_;
-  Arguments to_etcd_;  // flags of every coordinator
-  Coordinator a_, b_;
   pid_t trainer_ = 0;
   std::vector<std::string> acknowledged_;
 };
@@ -259,6 +211,56 @@ TEST_F(StandbyTest, WithoutEtcdRunsContinueAndNothingIsAccepted) {
   EXPECT_EQ(TrainerPid("trains", 0), trainer_);
   ExpectNothingLost(300);
   EXPECT_NE(Stretto({"job", "get", "early"}).code, 0);
+}
+
+TEST_F(StandbyTest, AStateThatMovesToEtcdAndBackCostsNoStep) {
+  constexpr int kSteps = 200;
+  const Arguments to_etcd = {"--etcd-endpoints", etcd_->endpoint(), "--move-state"};
+  const auto move = [&](const std::string& where) {
+    Arguments argv = {STRETTO_BINARY_DIR "/stretto-coordinator", "--state-dir",
+                      Path("coordinator")};
+    argv.insert(argv.end(), to_etcd.begin(), to_etcd.end());
+    argv.push_back(where);
+    return RunDaemon(argv);
+  };
+  StartCoordinator();
+  a_.grpc = grpc_port_;  // those who wait, serve and ask use this one
+  b_.grpc = grpc_port_;
+  a_.metrics = metrics_port_;
+  StartWorker("node-a", 2);
+  ASSERT_EQ(Stretto(Submit({.name = "trains", .steps = kSteps, .more = kSlow}, {})).code, 0);
+  AwaitStep("trains", 3);
+  trainer_ = TrainerPid("trains", 0);
+  Acknowledge("first");
+  EXPECT_THAT(move("etcd").err, HasSubstr("is in use by the coordinator with pid "));
+  coordinator().Signal(SIGTERM);
+  EXPECT_EQ(coordinator().Wait(), 0);
+  const Outcome moved = move("etcd");
+  EXPECT_EQ(moved.code, 0) << moved.err;
+  EXPECT_THAT(moved.out, HasSubstr("moved 2 jobs and 1 workers of cluster "));
+  EXPECT_THAT(RunDaemon(CoordinatorArgv({})).err,
+              HasSubstr("whose state is in etcd; expected --etcd-endpoints"));
+
+  Start(a_, "coordinator");
+  a_.process->AwaitLine("listening ");
+  AwaitStep("trains", LoggedStep("trains", 0) + 1);
+  Acknowledge("second");
+  EXPECT_THAT(move("database").err, HasSubstr("is in use by the coordinator with pid "));
+  a_.process->Signal(SIGTERM);
+  EXPECT_EQ(a_.process->Wait(), 0);
+  Start(b_, "elsewhere");
+  b_.process->AwaitLine("listening ");
+  EXPECT_THAT(move("database").err,
+              HasSubstr("found the leader 127.0.0.1:" + b_.grpc + ", expected none"));
+  b_.process->Signal(SIGTERM);
+  EXPECT_EQ(b_.process->Wait(), 0);
+  const Outcome back = move("database");
+  EXPECT_EQ(back.code, 0) << back.err;
+  EXPECT_THAT(back.out, HasSubstr("moved 3 jobs and 1 workers of cluster "));
+
+  StartCoordinator();
+  EXPECT_EQ(TrainerPid("trains", 0), trainer_);
+  ExpectNothingLost(kSteps);
 }
 
 TEST_F(StandbyTest, AFullEtcdHarmsNoRunAndRefusesNewJobs) {
