@@ -60,6 +60,7 @@ struct Options {
   bool restored = false;
   bool repair = false;
   std::string backup;
+  std::string move_to;  // "etcd" or "database"; empty: no move
   double keep_days = 0;
   double leader_lease_seconds = 4;
   std::vector<std::string> quotas;
@@ -139,6 +140,20 @@ absl::Status BackUp(const Options& options) {
   return absl::OkStatus();
 }
 
+absl::Status Move(const Options& options) {
+  RETURN_IF_ERROR(CreateStateDir(options.state_dir));
+  ASSIGN_OR_RETURN(const FileDescriptor lock, LockStateDir(options.state_dir));
+  const std::string path = DatabaseIn(options.state_dir);
+  const bool to_etcd = options.move_to == "etcd";
+  ASSIGN_OR_RETURN(const coordinator::MoveReport report,
+                   coordinator::MoveState(options.etcd, options.state_dir, path, to_etcd));
+  const std::string etcd = absl::StrCat(options.etcd.prefix, " in etcd");
+  std::printf("moved %s jobs and %s workers of cluster %s to %s; the earlier state is left in %s\n",
+              absl::StrCat(report.jobs).c_str(), absl::StrCat(report.workers).c_str(),
+              report.cluster_id.c_str(), (to_etcd ? etcd : path).c_str(), report.left.c_str());
+  return absl::OkStatus();
+}
+
 // Blocked before any thread starts, so that all threads inherit the mask and only sigwait sees the
 // signals.
 sigset_t BlockStopSignals() {
@@ -161,6 +176,8 @@ absl::Status Run(const Options& options, telemetry::Telemetry& telemetry) {
   std::unique_ptr<coordinator::Leader> leader;  // outlives the store
   std::unique_ptr<coordinator::JobStore> store;
   if (!in_etcd) {
+    RETURN_IF_ERROR(
+        coordinator::CheckIsNotInEtcd(options.state_dir, DatabaseIn(options.state_dir)));
     ASSIGN_OR_RETURN(store, coordinator::OpenSqliteStore(DatabaseIn(options.state_dir)));
   }
   monitoring::Readiness readiness(absl::UnavailableError("starting"));
@@ -213,6 +230,15 @@ void AddEtcdFlags(CLI::App& app, Options& options) {
                  "keep the state in etcd instead of --state-dir, at these addresses, HOST:PORT, "
                  "several separated by commas. Of the coordinators with one --etcd-prefix one "
                  "leads, and the others wait to take over")
+      ->excludes("--repair")
+      ->excludes("--backup");
+  app.add_option("--move-state", options.move_to,
+                 "instead of starting, move the whole state from the database in --state-dir to "
+                 "etcd (etcd) or back (database), while no coordinator runs; the target must be "
+                 "empty")
+      ->type_name("WHERE")
+      ->check(CLI::IsMember({"etcd", "database"}))
+      ->needs("--etcd-endpoints")
       ->excludes("--repair")
       ->excludes("--backup");
   app.add_option("--etcd-prefix", etcd.prefix,
@@ -342,11 +368,13 @@ int Main(int argc, char** argv) {
   setenv("GRPC_VERBOSITY", "NONE", 0);
   telemetry::Telemetry telemetry;
   absl::StatusOr<int> exit_code = 0;
+  const auto task = [&] {
+    if (!options.backup.empty()) return BackUp(options);
+    return options.move_to.empty() ? Run(options, telemetry) : Move(options);
+  };
   if (options.repair) {
     exit_code = Repair(options);
-  } else if (const absl::Status done =
-                 options.backup.empty() ? Run(options, telemetry) : BackUp(options);
-             !done.ok()) {
+  } else if (const absl::Status done = task(); !done.ok()) {
     exit_code = done;
   }
   if (const absl::Status& status = exit_code.status(); !status.ok()) {

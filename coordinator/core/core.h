@@ -130,9 +130,9 @@ class Core {
   // Whether a job needs more devices than its project may have at all, as after a restart with a
   // smaller quota.
   bool ExceedsQuota(const JobRecord& job) const;
-  // Whether the project of a job that waits has no devices left for it. `taken` are slots of
-  // projects, beyond those that the index knows.
-  bool IsOverQuota(const JobRecord& job, const std::map<std::string, int64_t>& taken = {}) const;
+  // Whether the project of a job that waits has no devices left for it, beside those that its jobs
+  // hold and the `claimed` ones.
+  bool IsOverQuota(const JobRecord& job, int64_t claimed = 0) const;
   // The devices of its project that a job that waits keeps from later jobs of it: those of the
   // largest layout in which it may start.
   int64_t ClaimOf(const JobRecord& job) const;
@@ -154,6 +154,8 @@ class Core {
   // How the ranks of the job's attempt compare; null until one has reported a step.
   const StragglerWatch* FindStragglers(const std::string& job_id) const;
   Epoch last_epoch() const { return epoch_.last; }
+
+  class Line;  // line.h
 
  private:
   struct Job {
@@ -190,6 +192,10 @@ class Core {
   absl::Status Handle(const Tick& event);
 
   // reports.cc
+  // The time of the event that a rank reports, by its node's clock if that can be right: not before
+  // its attempt nor after now. Otherwise the clocks differ and it has just happened, or, in a report
+  // that is repeated, nobody knows when.
+  std::optional<absl::Time> TimeOf(const std::string& id, int32_t rank, absl::Time reported) const;
   absl::Status CheckReport(const RankReported& event) const;
   void On(const std::string& id, int32_t rank, const OtherReport& report);
   void On(const std::string& id, int32_t rank, const RankPrepared& report);
@@ -213,21 +219,14 @@ class Core {
   static constexpr int kTriedBehindFirst = 256;
   void PlaceQueued();
   struct Pass;
-  void PlaceKind(int32_t kind, Pass* pass);
+  // Places or reserves for the job whose turn it is.
+  void PlaceNext(const JobRecord& record, Pass* pass);
   // Also for its other layouts, of which it may use one when workers are lost.
   void Reserve(const JobRecord& job, Placer* placer) const;
-  // The jobs that wait for a kind of slot, as far as they have been passed in their order.
-  struct Ahead {
-    QueueWalk walk;
-    std::map<std::string, int64_t> claimed = {};  // devices, by project
-    std::set<std::string> held_up = {};           // projects over their quota
-    std::optional<QueueKey> next = {};            // not passed yet
-    int tried = 0;
-  };
   // Passes the jobs before `end`, and reserves what they could use. Returns false, perhaps early, if
   // nothing is left for those behind; with `if_full` it looks at reservations alone and not at what
   // is free.
-  bool ReserveAhead(const QueueKey& end, bool if_full, Ahead* ahead, Placer* placer) const;
+  bool ReserveAhead(const QueueKey& end, bool if_full, Line* line, Placer* placer) const;
   std::vector<RankSlot> TryPlacing(const JobRecord& job) const;
   bool IsInContact(const JobRecord& job) const;  // every rank's worker is READY
   std::vector<int64_t> VictimsFor(const QueuedJob& job, int32_t priority,

@@ -19,24 +19,6 @@ void Add(std::map<std::string, int64_t>* counts, const std::string& project, int
 
 }  // namespace
 
-QueueWalk::QueueWalk(const Lanes& lanes) {
-  lanes_.reserve(lanes.size());
-  for (const auto& [name, jobs] : lanes) lanes_.emplace_back(jobs.data(), jobs.size());
-}
-
-std::optional<QueueKey> QueueWalk::Next() {
-  std::optional<QueueKey> next;
-  for (size_t i = 0; i < lanes_.size(); ++i) {
-    if (lanes_[i].second == 0 || (next && *next < *lanes_[i].first)) continue;
-    next = *lanes_[i].first;
-    last_ = i;
-  }
-  if (!next) return std::nullopt;
-  ++lanes_[last_].first;
-  --lanes_[last_].second;
-  return next;
-}
-
 std::string JobIndex::LaneOf(const Entry& entry) const {
   return quotas_.contains(entry.project) ? entry.project : "";
 }

@@ -35,24 +35,9 @@ struct QueueKey {
 inline QueueKey KeyOf(const JobRecord& job) { return {job.priority, job.number}; }
 
 // The jobs that wait for one kind of slot. Those of a project that has a quota are in a lane of its
-// name, all others in the lane "", so that a project over its quota is passed by in one step. Each
-// lane is in order and not empty.
+// name, all others in the lane "", so that a project over its quota is passed by in one step
+// (line.h). Each lane is in order and not empty.
 using Lanes = std::map<std::string, std::vector<QueueKey>>;
-
-// Walks through lanes in the order of the queue. Borrows them.
-class QueueWalk {
- public:
-  explicit QueueWalk(const Lanes& lanes);
-  // Returns the next job; nothing at the end.
-  std::optional<QueueKey> Next();
-  // Passes by the rest of the lane that the last job was in.
-  void CloseLane() { lanes_[last_].second = 0; }
-
- private:
-  // Jobs that have not been passed yet: the first of them, and their number.
-  std::vector<std::pair<const QueueKey*, size_t>> lanes_;
-  size_t last_ = 0;
-};
 
 class JobIndex {
  public:

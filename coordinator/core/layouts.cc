@@ -24,13 +24,14 @@ void Core::ShowLayouts(const std::string& id) {
   if (job.fallbacks.empty() || workers().empty()) return;
   std::vector<std::string> unfit;
   for (size_t i = 0; i < job.fallbacks.size(); ++i) {
-    if (Slots().IsPossible({.id = id, .gang = job.fallbacks[i], .kind = job.device_kind})) continue;
-    unfit.push_back(absl::StrCat("layout ", i + 1, " of restart.layouts needs ",
-                                 CountOf(job.fallbacks[i].ranks(), job.device_kind)));
+    const QueuedJob asked = {.id = id, .gang = job.fallbacks[i], .kind = job.device_kind};
+    if (Slots().IsPossible(asked)) continue;
+    unfit.push_back(
+        absl::StrCat("layout ", i + 1, " of restart.layouts ", Slots().WhyImpossible(asked)));
   }
   if (!unfit.empty()) {
     SetCondition(id, "LayoutsFit", ConditionStatus::kFalse, "NotEnoughSlots",
-                 absl::StrCat(absl::StrJoin(unfit, "; "), "; this cluster has room for fewer"));
+                 absl::StrJoin(unfit, "; "));
   } else if (job.FindCondition("LayoutsFit") != nullptr) {
     SetCondition(id, "LayoutsFit", ConditionStatus::kTrue, "Fit", "");
   }

@@ -13,7 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "coordinator/core/core.h"
+#include "coordinator/core/line.h"
 #include "coordinator/core/restart.h"
 
 namespace stretto::coordinator {
@@ -37,7 +37,7 @@ class Core::Moves {
     if (!decision.restart) return false;
     Rooms& rooms = RoomsOf(job.device_kind);
     if (AreDevicesWanted(job) ||
-        !core_.ReserveAhead(KeyOf(job), /*if_full=*/true, &rooms.ahead, &rooms.beside_ahead)) {
+        !core_.ReserveAhead(KeyOf(job), /*if_full=*/true, &rooms.line, &rooms.beside_ahead)) {
       return false;
     }
     const std::vector<RankSlot> own = job.slots();
@@ -63,7 +63,7 @@ class Core::Moves {
       beside_ahead.SetFree(slots, free);
       all.SetFree(slots, free);
     }
-    Ahead ahead;          // the jobs that have reserved in beside_ahead
+    Line line;            // those passed have reserved in beside_ahead
     Placer beside_ahead;  // for the run that was asked last
     Placer all;
     std::map<std::string, Wanted> wanted = {};  // by lane
@@ -72,31 +72,32 @@ class Core::Moves {
   Rooms& RoomsOf(int32_t kind) {
     const auto found = rooms_.find(kind);
     if (found != rooms_.end()) return found->second;
-    const Lanes& lanes = core_.index_.LanesOf(kind);
     Rooms& rooms =
-        rooms_.emplace(kind, Rooms{{.walk = QueueWalk(lanes)}, core_.Slots(), core_.Slots()})
-            .first->second;
-    for (const auto& [name, keys] : lanes) {
-      std::map<std::string, int64_t> claimed;
+        rooms_.emplace(kind, Rooms{Line(core_, kind), core_.Slots(), core_.Slots()}).first->second;
+    for (const auto& [name, keys] : core_.index_.LanesOf(kind)) {
       const size_t count = std::min<size_t>(keys.size(), kTriedBehindFirst);
       for (size_t i = 0; i < count; ++i) {
         const JobRecord& job = core_.JobOf(keys[i].number);
-        if (core_.BacksOff(job) || core_.ExceedsQuota(job)) continue;
-        const Gang gang = core_.Queued(job).gang;
-        rooms.wanted[name].all.insert(gang);
-        if (!core_.IsOverQuota(job, claimed)) rooms.wanted[name].within_quota.insert(gang);
-        claimed[job.project] += core_.ClaimOf(job);
+        if (!core_.BacksOff(job) && !core_.ExceedsQuota(job))
+          rooms.wanted[name].all.insert(core_.Queued(job).gang);
       }
+    }
+    std::map<std::string, int> tried;  // by lane
+    for (Line line(core_, kind); const JobRecord* job = line.Next();) {
+      rooms.wanted[line.lane()].within_quota.insert(core_.Queued(*job).gang);
+      if (++tried[line.lane()] >= kTriedBehindFirst) line.CloseLane();
     }
     return rooms;
   }
 
-  // Whether a job ahead waits for the devices of its project that the run would free.
+  // Whether a job ahead, of any kind, waits for the devices of its project that the run would free.
   bool AreDevicesWanted(const JobRecord& job) const {
-    const Lanes& lanes = core_.index_.LanesOf(job.device_kind);
-    const auto lane = lanes.find(job.project);
-    return lane != lanes.end() && DevicesOf(core_.options_.quotas, job.project) != INT64_MAX &&
-           lane->second.front() < KeyOf(job);
+    if (DevicesOf(core_.options_.quotas, job.project) == INT64_MAX) return false;
+    const auto& waiting = core_.index_.waiting();
+    return std::any_of(waiting.begin(), waiting.end(), [&job](const auto& of) {
+      const auto lane = of.second.find(job.project);
+      return lane != of.second.end() && lane->second.front() < KeyOf(job);
+    });
   }
 
   // Whether a job that waits fits once the run has ended.

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Who starts next. Each kind of slot has its own queue, in the order of priority and then of age.
+// The devices of a quota are dealt in that order too, over all kinds (line.h).
 //
-// Jobs start from the head of the queue until one does not fit: the first in line. A job of a
-// project whose devices are in use, or are left to earlier jobs of it, holds up its own project
-// alone. One that needs more devices than its project may have at all holds up nobody. Jobs behind
-// the first in line may start only on workers that can never hold a block of it or of any other job
-// before them (Placer::Reserve). The duration of jobs is unknown, so every other slot could be the
-// one that an earlier job waits for: no job ever starts later because of one behind it.
+// Jobs start from the head of the queue until one does not fit: the first in line of its kind. Jobs
+// behind it may start only on workers that can never hold a block of it or of any other job of the
+// kind before them (Placer::Reserve). The duration of jobs is unknown, so every other slot could be
+// the one that an earlier job waits for: no job ever starts later because of one behind it.
 //
 // The first in line may preempt. Victims are jobs of lower priority, the lowest and youngest first,
 // and only if it fits once they are gone. They write a checkpoint, end, wait again, and start by
@@ -22,15 +21,17 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "coordinator/core/core.h"
+#include "coordinator/core/line.h"
 #include "coordinator/core/restart.h"
 
 namespace stretto::coordinator {
 
 struct Core::Pass {
+  Line line;
   Placer placer;
+  // By kind: the first in line and those that were tried behind it. None: everyone has started.
+  std::map<int32_t, int> tried = {};
   std::map<int64_t, Placed> placed = {};        // by number
-  std::map<std::string, int64_t> taken = {};    // slots by project
   std::map<int64_t, std::string> victims = {};  // by number: the job that preempts it
 };
 
@@ -39,9 +40,9 @@ void Core::PlaceQueued() {
   Reindex();
   if (index_.waiting().empty() || (!queue_changed_ && steady_ < next_due_)) return;
   queue_changed_ = false;  // what this look starts and stops changes it again
-  next_due_ = absl::InfiniteDuration();
-  Pass pass{.placer = Slots()};
-  for (const auto& [kind, lanes] : index_.waiting()) PlaceKind(kind, &pass);
+  Pass pass{.line = Line(*this), .placer = Slots()};
+  while (const JobRecord* job = pass.line.Next()) PlaceNext(*job, &pass);
+  next_due_ = pass.line.next_due();
   for (const auto& [number, job] : pass.placed) Start(job);
   for (const auto& [number, by] : pass.victims) {
     Preempt(number, absl::StrCat("job ", by, " of priority ", Get(by).priority, " needs its slots"),
@@ -54,39 +55,23 @@ void Core::PlaceQueued() {
   }
 }
 
-void Core::PlaceKind(int32_t kind, Pass* pass) {
-  if (pass->placer.KnownSlots(kind) == 0) return;  // no job is possible
-  QueueWalk walk(index_.waiting().at(kind));
-  std::map<std::string, int64_t> claimed = pass->taken;  // also by jobs that wait
-  int behind_first = -1;                                 // -1: everyone has started so far
-  while (const std::optional<QueueKey> key = walk.Next()) {
-    const JobRecord& record = JobOf(key->number);
-    if (BacksOff(record)) {
-      next_due_ = std::min(next_due_, jobs_.at(record.id).next_attempt);
-      continue;
+void Core::PlaceNext(const JobRecord& record, Pass* pass) {
+  const QueuedJob job = Queued(record);
+  const bool is_first = !pass->tried.contains(job.kind);
+  std::vector<RankSlot> ranks = pass->placer.Take(job);
+  if (!ranks.empty()) {
+    pass->line.Starts();
+    pass->placed.emplace(record.number, Placed{job.id, std::move(ranks)});
+    if (is_first) return;
+  } else {
+    if (is_first) {
+      for (int64_t victim : VictimsFor(job, record.priority, pass->placer))
+        pass->victims.emplace(victim, job.id);
     }
-    const QueuedJob job = Queued(record);
-    if (!pass->placer.IsPossible(job) || ExceedsQuota(record)) continue;
-    if (IsOverQuota(record, claimed)) {
-      walk.CloseLane();
-      continue;
-    }
-    std::vector<RankSlot> ranks = pass->placer.Take(job);
-    claimed[record.project] += ranks.empty() ? ClaimOf(record) : job.gang.ranks();
-    if (!ranks.empty()) {
-      pass->taken[record.project] += job.gang.ranks();
-      pass->placed.emplace(key->number, Placed{job.id, std::move(ranks)});
-    } else {
-      if (behind_first < 0) {
-        for (int64_t victim : VictimsFor(job, key->priority, pass->placer))
-          pass->victims.emplace(victim, job.id);
-      }
-      Reserve(record, &pass->placer);
-      behind_first = std::max(behind_first, 0);
-      if (!pass->placer.HasRoom(kind)) return;
-    }
-    if (behind_first >= 0 && ++behind_first > kTriedBehindFirst) return;
+    Reserve(record, &pass->placer);
   }
+  if (++pass->tried[job.kind] > kTriedBehindFirst || !pass->placer.HasRoom(job.kind))
+    pass->line.Leave(job.kind);
 }
 
 void Core::Reserve(const JobRecord& job, Placer* placer) const {
@@ -94,21 +79,12 @@ void Core::Reserve(const JobRecord& job, Placer* placer) const {
     placer->Reserve({.id = job.id, .gang = job.GangIn(layout), .kind = job.device_kind});
 }
 
-bool Core::ReserveAhead(const QueueKey& end, bool if_full, Ahead* ahead, Placer* placer) const {
-  while (ahead->tried <= kTriedBehindFirst) {
-    if (!ahead->next) ahead->next = ahead->walk.Next();
-    if (!ahead->next || !(*ahead->next < end)) return true;
-    const JobRecord& job = JobOf(std::exchange(ahead->next, std::nullopt)->number);
-    if (BacksOff(job) || !placer->IsPossible(Queued(job)) || ExceedsQuota(job)) continue;
-    if (IsOverQuota(job, ahead->claimed)) {
-      ahead->held_up.insert(job.project);
-      ahead->walk.CloseLane();
-      continue;
-    }
-    ahead->claimed[job.project] += ClaimOf(job);
-    Reserve(job, placer);
-    ++ahead->tried;
-    if (!if_full && !placer->HasRoom(job.device_kind)) return false;
+bool Core::ReserveAhead(const QueueKey& end, bool if_full, Line* line, Placer* placer) const {
+  while (line->passed() <= kTriedBehindFirst) {
+    const JobRecord* job = line->Next(end);
+    if (job == nullptr) return true;
+    Reserve(*job, placer);
+    if (!if_full && !placer->HasRoom(job->device_kind)) return false;
   }
   return false;
 }
@@ -117,9 +93,9 @@ std::vector<RankSlot> Core::TryPlacing(const JobRecord& job) const {
   const QueuedJob queued = Queued(job);
   Placer placer = Slots();
   if (!placer.IsPossible(queued) || IsOverQuota(job)) return {};
-  Ahead ahead{.walk = QueueWalk(index_.LanesOf(job.device_kind))};
-  if (!ReserveAhead(KeyOf(job), /*if_full=*/false, &ahead, &placer)) return {};
-  if (ahead.held_up.contains(job.project) || IsOverQuota(job, ahead.claimed)) return {};
+  Line line(*this, job.device_kind);
+  if (!ReserveAhead(KeyOf(job), /*if_full=*/false, &line, &placer) || !line.HasDevices(job))
+    return {};
   return placer.Take(queued);
 }
 

@@ -7,54 +7,44 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "coordinator/core/line.h"
 
 namespace stretto::coordinator {
 
-const QueueView::Heads& QueueView::HeadsOf(int32_t kind) {
-  const auto [entry, added] = heads_.try_emplace(kind);
-  Heads& heads = entry->second;
-  const auto lanes = core_.index().waiting().find(kind);
-  if (!added || lanes == core_.index().waiting().end()) return heads;
-  QueueWalk walk(lanes->second);
-  while (const std::optional<QueueKey> key = walk.Next()) {
-    const JobRecord& job = core_.JobOf(key->number);
-    if (core_.BacksOff(job) || !core_.Slots().IsPossible(core_.Queued(job)) ||
-        core_.ExceedsQuota(job))
-      continue;
+const QueueView::Heads& QueueView::FindHeads() {
+  if (heads_) return *heads_;
+  Heads& heads = heads_.emplace();
+  Core::Line line(core_);
+  while (const JobRecord* job = line.Next()) {
+    heads.first.emplace(job->device_kind, job);
     // A lane says nothing new behind a job that waits, unless the job claims devices of a quota. The
     // lane of projects without one is the longest.
-    if (DevicesOf(core_.options().quotas, job.project) == INT64_MAX) {
-      if (heads.first == nullptr) heads.first = &job;
-      walk.CloseLane();
-      continue;
+    if (DevicesOf(core_.options().quotas, job->project) == INT64_MAX) {
+      line.CloseLane();
+    } else {
+      heads.claims[job->project].emplace_back(KeyOf(*job), line.ClaimedBy(job->project));
     }
-    Line& line = heads.lines[job.project];
-    const int64_t claimed = line.claims.empty() ? 0 : line.claims.back().second;
-    if (core_.IsOverQuota(job, {{job.project, claimed}})) {
-      line.over_quota = &job;
-      walk.CloseLane();
-      continue;
-    }
-    if (heads.first == nullptr) heads.first = &job;
-    line.claims.emplace_back(*key, claimed + core_.ClaimOf(job));
   }
+  heads.held_up = line.held_up();
   return heads;
 }
 
-int64_t QueueView::Line::ClaimedBefore(const QueueKey& key) const {
+int64_t QueueView::Heads::ClaimedBefore(const std::string& project, const QueueKey& key) const {
+  const auto found = claims.find(project);
+  if (found == claims.end()) return 0;
   const auto next =
-      std::lower_bound(claims.begin(), claims.end(), key,
+      std::lower_bound(found->second.begin(), found->second.end(), key,
                        [](const auto& claim, const QueueKey& of) { return claim.first < of; });
-  return next == claims.begin() ? 0 : std::prev(next)->second;
+  return next == found->second.begin() ? 0 : std::prev(next)->second;
 }
 
 std::optional<Unplaced> QueueView::WhyOverQuota(const JobRecord& job, const Heads& heads) const {
-  const auto line = heads.lines.find(job.project);
-  const JobRecord* head = line == heads.lines.end() ? nullptr : line->second.over_quota;
+  const auto line = heads.held_up.find(job.project);
+  const JobRecord* head = line == heads.held_up.end() ? nullptr : line->second;
   if (head != nullptr && KeyOf(job) < KeyOf(*head)) head = nullptr;
   const QueueKey key = KeyOf(head == nullptr ? job : *head);
-  const int64_t claimed = line == heads.lines.end() ? 0 : line->second.ClaimedBefore(key);
-  if (head == nullptr && !core_.IsOverQuota(job, {{job.project, claimed}})) return std::nullopt;
+  const int64_t claimed = heads.ClaimedBefore(job.project, key);
+  if (head == nullptr && !core_.IsOverQuota(job, claimed)) return std::nullopt;
   const auto& held = core_.index().held_by();
   const auto found = held.find(job.project);
   std::string why =
@@ -73,9 +63,10 @@ std::optional<Unplaced> QueueView::WhyOverQuota(const JobRecord& job, const Head
 Unplaced QueueView::WhyWaiting(const JobRecord& job) {
   const QueuedJob queued = core_.Queued(job);
   if (!core_.Slots().IsPossible(queued)) return core_.Slots().WhyWaiting(queued, nullptr);
-  const Heads& heads = HeadsOf(job.device_kind);
+  const Heads& heads = FindHeads();
   if (std::optional<Unplaced> why = WhyOverQuota(job, heads)) return *std::move(why);
-  if (heads.first == nullptr || !(KeyOf(*heads.first) < KeyOf(job))) {
+  const auto head = heads.first.find(job.device_kind);
+  if (head == heads.first.end() || !(KeyOf(*head->second) < KeyOf(job))) {
     Unplaced why = core_.Slots().WhyWaiting(queued, nullptr);
     const std::vector<std::string> victims = core_.PreemptedFor(job);
     if (!victims.empty()) {
@@ -83,7 +74,7 @@ Unplaced QueueView::WhyWaiting(const JobRecord& job) {
     }
     return why;
   }
-  const QueuedJob first = core_.Queued(*heads.first);
+  const QueuedJob first = core_.Queued(*head->second);
   Unplaced why = core_.Slots().WhyWaiting(queued, &first);
   absl::StrAppend(&why.message, "; place ",
                   core_.index().WaitingBefore(job.device_kind, KeyOf(job)) + 1, " in the queue");

@@ -28,24 +28,22 @@ class QueueView {
   Unplaced WhyWaiting(const JobRecord& job);
 
  private:
-  // Of a project with a quota: its jobs that wait, up to the first one that the quota holds up.
-  struct Line {
-    // In the order of the queue, with the devices that they and those ahead of them claim.
-    std::vector<std::pair<QueueKey, int64_t>> claims;
-    const JobRecord* over_quota = nullptr;
-    int64_t ClaimedBefore(const QueueKey& key) const;
-  };
-  // The first job of a queue that could run, and the lines.
+  // The jobs of a project that wait, in the order of the queue, with the devices that they and those
+  // ahead of them claim.
+  using Claims = std::vector<std::pair<QueueKey, int64_t>>;
   struct Heads {
-    const JobRecord* first = nullptr;
-    std::map<std::string, Line> lines;  // by project
+    std::map<int32_t, const JobRecord*> first;  // by kind: the first job that could run
+    std::map<std::string, Claims> claims;       // by project with a limit of devices
+    std::map<std::string, const JobRecord*>
+        held_up;  // by project: the first that its quota holds up
+    int64_t ClaimedBefore(const std::string& project, const QueueKey& key) const;
   };
-  const Heads& HeadsOf(int32_t kind);
+  const Heads& FindHeads();
   // Nothing if the quota of its project has devices for the job.
   std::optional<Unplaced> WhyOverQuota(const JobRecord& job, const Heads& heads) const;
 
   const Core& core_;
-  std::map<int32_t, Heads> heads_;  // by kind
+  std::optional<Heads> heads_;
 };
 
 }  // namespace stretto::coordinator

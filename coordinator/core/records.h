@@ -218,6 +218,7 @@ struct Snapshot {
   std::vector<WorkerRecord> workers;  // by id
   EpochRecord epoch;
   std::string cluster_id;  // set when the store is created, and never changed
+  bool operator==(const Snapshot&) const = default;
 };
 
 }  // namespace stretto::coordinator

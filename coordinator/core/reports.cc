@@ -17,7 +17,7 @@ namespace {
 
 // Keeps the longest of the durations that the ranks reported. Returns whether it changed.
 bool Extend(std::optional<absl::Duration>* longest, absl::Duration duration) {
-  duration = std::max(duration, absl::ZeroDuration());  // the clocks of two machines differ
+  duration = std::max(duration, absl::ZeroDuration());  // the wall clock may be set back
   if (longest->has_value() && **longest >= duration) return false;
   *longest = duration;
   return true;
@@ -42,6 +42,14 @@ std::string ExitMessage(const RankExited& report) {
 }
 
 }  // namespace
+
+std::optional<absl::Time> Core::TimeOf(const std::string& id, int32_t rank,
+                                       absl::Time reported) const {
+  const Job& job = jobs_.at(id);
+  if (job.record.attempts.back().start_time <= reported && reported <= now_) return reported;
+  const bool is_repeat = job.acked[rank] <= job.replayed[rank];
+  return is_repeat ? std::nullopt : std::optional(now_);
+}
 
 absl::Status Core::CheckReport(const RankReported& event) const {
   RETURN_IF_ERROR(membership_.Check(event.worker, event.session));
@@ -108,7 +116,7 @@ void Core::On(const std::string& id, int32_t rank, const RankPrepared& report) {
   if (Get(id).ranks[rank].state != RankState::kAssigned) return;
   JobRecord& job = Change(id);
   job.ranks[rank].state = RankState::kPrepared;
-  if (!job.start_time.has_value()) job.start_time = report.time;
+  if (!job.start_time.has_value()) job.start_time = TimeOf(id, rank, report.time).value_or(now_);
   const bool all = std::all_of(job.ranks.begin(), job.ranks.end(),
                                [](const RankRecord& r) { return r.state == RankState::kPrepared; });
   // A job that is already stopping never becomes RUNNING, even if its last rank gets prepared.
@@ -136,10 +144,11 @@ void Core::On(const std::string& id, int32_t rank, const RankPrepared& report) {
   }
 }
 
-void Core::On(const std::string& id, int32_t, const FirstOperationDone& report) {
-  if (Get(id).attempt > 1) return;
+void Core::On(const std::string& id, int32_t rank, const FirstOperationDone& report) {
+  const std::optional<absl::Time> time = TimeOf(id, rank, report.time);
+  if (Get(id).attempt > 1 || !time) return;
   std::optional<absl::Duration> longest = Get(id).submit_to_first_operation;
-  if (Extend(&longest, report.time - Get(id).create_time)) {
+  if (Extend(&longest, *time - Get(id).create_time)) {
     Change(id).submit_to_first_operation = longest;
   }
 }
@@ -148,8 +157,10 @@ void Core::On(const std::string& id, int32_t rank, const StepDone& report) {
   RankRecord& record = Touch(id).record.ranks[rank];
   record.last_step = std::max(record.last_step, report.step);
   if (report.step != 1 || Get(id).attempt > 1) return;
+  const std::optional<absl::Time> time = TimeOf(id, rank, report.end_time);
+  if (!time) return;
   std::optional<absl::Duration> longest = Get(id).submit_to_first_step;
-  if (Extend(&longest, report.end_time - Get(id).create_time)) {
+  if (Extend(&longest, *time - Get(id).create_time)) {
     Change(id).submit_to_first_step = longest;
   }
 }
@@ -220,7 +231,7 @@ void Core::On(const std::string& id, int32_t rank, const RankExited& report) {
               .step = report.step,
               .phase = report.phase,
               .last_operation = report.last_operation,
-              .time = report.time});
+              .time = TimeOf(id, rank, report.time).value_or(now_)});
   }
   FinishIfGone(id, report.message);
   PlaceQueued();

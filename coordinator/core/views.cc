@@ -151,15 +151,12 @@ QueuedJob Core::Queued(const JobRecord& job) const {
   return {.id = job.id, .gang = job.GangIn(LayoutFor(job)), .kind = job.device_kind};
 }
 
-bool Core::IsOverQuota(const JobRecord& job, const std::map<std::string, int64_t>& taken) const {
+bool Core::IsOverQuota(const JobRecord& job, int64_t claimed) const {
   const int64_t devices = DevicesOf(options_.quotas, job.project);
   if (devices == INT64_MAX) return false;
-  int64_t used = Queued(job).gang.ranks();
-  for (const auto* counts : {&index_.held_by(), &taken}) {
-    const auto found = counts->find(job.project);
-    if (found != counts->end()) used += found->second;
-  }
-  return used > devices;
+  const auto held = index_.held_by().find(job.project);
+  const int64_t used = held == index_.held_by().end() ? 0 : held->second;
+  return used + claimed + Queued(job).gang.ranks() > devices;
 }
 
 int64_t Core::ClaimOf(const JobRecord& job) const {

@@ -198,6 +198,26 @@ std::string Placer::Shortage(const QueuedJob& job) const {
   return text + " (set placement.split_blocks to let one span workers)";
 }
 
+std::string Placer::WhyImpossible(const QueuedJob& job) const {
+  int32_t known = 0, most = 0, block = 1;
+  size_t holders = 0;
+  if (const auto found = cluster_->known.find(job.kind); found != cluster_->known.end()) {
+    for (const int32_t here : found->second) {
+      known += here;
+      most = std::max(most, here);
+      holders += here > 0;
+    }
+  }
+  for (const StageBlocks& stage : job.gang.stages) {
+    if (!job.gang.split_blocks) block = std::max(block, stage.size);
+  }
+  return absl::StrCat("needs ", CountOf(job.gang.ranks(), job.kind),
+                      block == 1 ? "" : absl::StrCat(" in blocks of up to ", block),
+                      "; this cluster has ", known, " on ", Count(holders, "worker"),
+                      block == 1 ? "" : absl::StrCat(", at most ", most, " on one"),
+                      FaultyNote(FaultySlots(cluster_->workers, job.kind)));
+}
+
 Unplaced Placer::WhyWaiting(const QueuedJob& job, const QueuedJob* head) const {
   if (cluster_->workers.empty()) {
     return {

@@ -115,6 +115,10 @@ class Placer {
   // The same without the workers that take no new ranks.
   bool IsPossibleNow(const Gang& gang, int32_t kind) const { return FitsAlone(gang, kind, true); }
 
+  // Of a job that is not possible: what it needs and what the cluster has, "needs 4 slots; this
+  // cluster has 2 on 2 workers".
+  std::string WhyImpossible(const QueuedJob& job) const;
+
   // Healthy slots of a kind, of all workers, ready or not.
   int64_t KnownSlots(int32_t kind) const;
 

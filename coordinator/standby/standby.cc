@@ -35,9 +35,11 @@ void EndProcess(const std::string& why) {
   std::_Exit(1);
 }
 
+std::string ClusterFileIn(const std::string& state_dir) { return state_dir + "/cluster"; }
+
 // The id of the cluster that a coordinator with this folder belongs to; empty: none yet.
-absl::StatusOr<std::string> RememberedCluster(const std::string& path) {
-  const absl::StatusOr<std::string> text = ReadFile(path);
+absl::StatusOr<std::string> RememberedCluster(const std::string& state_dir) {
+  const absl::StatusOr<std::string> text = ReadFile(ClusterFileIn(state_dir));
   if (absl::IsNotFound(text.status())) return "";
   RETURN_IF_ERROR(text.status());
   return std::string(absl::StripAsciiWhitespace(*text));
@@ -51,6 +53,13 @@ bool Pause(const sigset_t& stop) {
 
 bool MayPass(const absl::Status& status) {
   return !absl::IsFailedPrecondition(status) && !absl::IsDataLoss(status);
+}
+
+// What went wrong, with the cause if TLS is the cause, of which gRPC reports no more than a closed
+// connection.
+std::string TextOf(const absl::Status& failure, const EtcdClient& client) {
+  const std::string why = absl::IsUnavailable(failure) ? client.ExplainFailure() : "";
+  return absl::StrCat(failure.message(), why.empty() ? "" : "; ", why);
 }
 
 }  // namespace
@@ -82,6 +91,42 @@ absl::Status CheckEtcdFlags(const EtcdFlags& flags) {
   return absl::InvalidArgumentError(absl::StrCat("--advertise: ", advertised.status().message()));
 }
 
+absl::StatusOr<MoveReport> MoveState(const EtcdFlags& flags, const std::string& state_dir,
+                                     const std::string& path, bool to_etcd) {
+  RETURN_IF_ERROR(CheckEtcdFlags(flags));
+  ASSIGN_OR_RETURN(std::vector<std::string> endpoints, ParseAddressList(flags.endpoints));
+  ASSIGN_OR_RETURN(const auto client, EtcdClient::Connect(std::move(endpoints), flags.tls));
+  const LeaderOptions options{
+      .prefix = flags.prefix, .address = "a move of the state", .ttl = flags.leader_lease};
+  absl::StatusOr<Campaign> campaign =
+      TryToLead(*client, options, Leadership::LeaseClock(), EndProcess);
+  if (!campaign.ok())
+    return absl::Status(campaign.status().code(), TextOf(campaign.status(), *client));
+  if (campaign->won == nullptr) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        flags.prefix, " of ", client->name(), ": found the leader ", campaign->leader,
+        ", expected none. Stop all coordinators first; after a crash, wait until its lease has "
+        "ended, ",
+        absl::FormatDuration(flags.leader_lease)));
+  }
+  const EtcdStoreOptions store{.prefix = flags.prefix};
+  ASSIGN_OR_RETURN(MoveReport report, to_etcd
+                                          ? MoveToEtcd(path, *client, *campaign->won, store)
+                                          : MoveToDatabase(*client, *campaign->won, store, path));
+  RETURN_IF_ERROR(WriteFileAtomic(ClusterFileIn(state_dir), report.cluster_id + "\n"));
+  return report;
+}
+
+absl::Status CheckIsNotInEtcd(const std::string& state_dir, const std::string& path) {
+  ASSIGN_OR_RETURN(const std::string cluster, RememberedCluster(state_dir));
+  if (cluster.empty() || ::access(path.c_str(), F_OK) == 0) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("--state-dir: ", state_dir, " belongs to cluster ", cluster,
+                   ", whose state is in etcd; expected --etcd-endpoints. To begin a new cluster, "
+                   "remove ",
+                   ClusterFileIn(state_dir)));
+}
+
 void Leader::Guard() const {
   if (leadership->Held()) return;
   for (;;) ::pause();  // whoever lost it ends the process
@@ -100,9 +145,8 @@ absl::StatusOr<std::unique_ptr<Leader>> AwaitLeadership(const EtcdFlags& flags,
   ASSIGN_OR_RETURN(auto refusals, service::RefusalServer::Start(server));
   leader->listen =
       absl::StrCat(server.listen.substr(0, server.listen.rfind(':')), ":", refusals->port());
-  const std::string cluster_file = state_dir + "/cluster";
   EtcdStoreOptions store{.prefix = flags.prefix};
-  ASSIGN_OR_RETURN(store.cluster_id, RememberedCluster(cluster_file));
+  ASSIGN_OR_RETURN(store.cluster_id, RememberedCluster(state_dir));
   const LeaderOptions options{.prefix = flags.prefix,
                               .address = flags.advertise.empty() ? leader->listen : flags.advertise,
                               .ttl = flags.leader_lease};
@@ -119,7 +163,8 @@ absl::StatusOr<std::unique_ptr<Leader>> AwaitLeadership(const EtcdFlags& flags,
     if (!attempt.ok() && !MayPass(attempt.status())) return attempt.status();
     if (leader->leadership != nullptr) break;
     const std::string found =
-        !attempt.ok()      ? absl::StrCat("standby without a leader: ", attempt.status().message())
+        !attempt.ok()
+            ? absl::StrCat("standby without a leader: ", TextOf(attempt.status(), *leader->client))
         : attempt->empty() ? "standby; the coordinators choose a leader"
                            : absl::StrCat("standby; the leader is ", *attempt);
     if (found != last) spdlog::info("{}", found);
@@ -132,7 +177,8 @@ absl::StatusOr<std::unique_ptr<Leader>> AwaitLeadership(const EtcdFlags& flags,
   readiness.Set(absl::UnavailableError("starting to lead"));
   ASSIGN_OR_RETURN(leader->store, OpenEtcdStore(*leader->client, *leader->leadership, store));
   ASSIGN_OR_RETURN(const std::string cluster, ReadEtcdCluster(*leader->client, store));
-  if (store.cluster_id.empty()) RETURN_IF_ERROR(WriteFileAtomic(cluster_file, cluster + "\n"));
+  if (store.cluster_id.empty())
+    RETURN_IF_ERROR(WriteFileAtomic(ClusterFileIn(state_dir), cluster + "\n"));
   return leader;
 }
 

@@ -13,6 +13,7 @@
 #include "coordinator/service/server.h"
 #include "coordinator/store/etcd/etcd_client.h"
 #include "coordinator/store/etcd/leadership.h"
+#include "coordinator/store/etcd/move_state.h"
 #include "coordinator/store/job_store.h"
 #include "proto/monitoring/monitoring_server.h"
 #include "proto/tls/files.h"
@@ -22,7 +23,8 @@ namespace stretto::coordinator {
 struct EtcdFlags {
   std::string endpoints;  // HOST:PORT, several separated by commas; empty: no etcd
   std::string prefix = "/stretto/";
-  tls::Files tls;  // without a certificate of ours if that and the key are empty
+  // Without a certificate of ours if that and the key are empty.
+  tls::Files tls = {.flags = "--etcd-"};
   bool insecure_beyond_loopback = false;
   std::string advertise;  // where others reach this coordinator; empty: at --listen
   absl::Duration leader_lease = absl::Seconds(4);
@@ -31,6 +33,16 @@ struct EtcdFlags {
 // Checks the flags. Errors: INVALID_ARGUMENT, FAILED_PRECONDITION (an endpoint beyond loopback
 // without TLS); they name the flag.
 absl::Status CheckEtcdFlags(const EtcdFlags& flags);
+
+// Moves the state between the database at `path` and etcd, `to_etcd` or back, as the leader
+// (move_state.h), and remembers the cluster in `state_dir`. Errors: FailedPrecondition (a coordinator
+// leads; names its address), those of CheckEtcdFlags and of the move.
+absl::StatusOr<MoveReport> MoveState(const EtcdFlags& flags, const std::string& state_dir,
+                                     const std::string& path, bool to_etcd);
+
+// A folder that belongs to a cluster, and has no database at `path`, begins no new cluster. Errors:
+// FailedPrecondition, which names the cluster.
+absl::Status CheckIsNotInEtcd(const std::string& state_dir, const std::string& path);
 
 // A coordinator that leads. The store belongs to whoever serves, and ends before the rest.
 struct Leader {

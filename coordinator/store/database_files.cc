@@ -40,10 +40,16 @@ absl::Status CheckFolder(const std::string& path) {
       absl::StrCat("job store ", path, ": folder ", folder, " does not exist"));
 }
 
-absl::Status CreateDatabase(const std::string& path) {
+absl::Status CreateDatabase(const std::string& path, const std::string& cluster_id) {
   for (const char* left : {"", "-wal", "-shm"}) unlink(absl::StrCat(path, left).c_str());
   ASSIGN_OR_RETURN(std::unique_ptr<SqliteDatabase> database, OpenForWriting(path));
-  return Migrate(*database);
+  RETURN_IF_ERROR(Migrate(*database));
+  if (cluster_id.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(SqliteStatement put,
+                   database->Prepare("UPDATE cluster SET checksum = record_checksum('cluster', "
+                                     "?1), id = ?1"));
+  put.BindText(1, cluster_id);
+  return put.Step().status();
 }
 
 absl::Status ReplaceDatabase(const std::string& path, const std::string& fresh) {

@@ -15,8 +15,9 @@ std::string FolderOf(const std::string& path);
 // NotFound unless the folder of `path` exists.
 absl::Status CheckFolder(const std::string& path);
 
-// Creates an empty database of the newest schema. Replaces what is left of an earlier attempt.
-absl::Status CreateDatabase(const std::string& path);
+// Creates an empty database of the newest schema, for this cluster, or for a new one if the id is
+// empty. Replaces what is left of an earlier attempt.
+absl::Status CreateDatabase(const std::string& path, const std::string& cluster_id = "");
 
 // Puts the closed database `fresh`, in the same folder, in the place of `path`, which may be
 // missing. The earlier one and its log stay as PATH.damaged-N. A crash leaves either all as it was,

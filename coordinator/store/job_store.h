@@ -38,6 +38,8 @@ struct SqliteOptions {
   // Maximum number of 4 KiB pages, beyond which a commit fails as if the disk were full; 0 means no
   // limit.
   int64_t max_pages = 0;
+  // Of a database that is created; empty: a new id.
+  std::string cluster_id = "";
 };
 
 // Opens or creates one database file, in an existing folder, in WAL mode with synchronous=FULL, and

@@ -143,7 +143,7 @@ class SqliteStore final : public JobStore {
 
 // Creates the database if there is none. It gets its name only when it is whole, so an empty file
 // of that name is one that has lost its contents.
-absl::Status CreateIfMissing(const std::string& path) {
+absl::Status CreateIfMissing(const std::string& path, const std::string& cluster_id) {
   struct stat info;
   if (::stat(path.c_str(), &info) == 0) {
     if (info.st_size > 0) return absl::OkStatus();
@@ -158,7 +158,7 @@ absl::Status CreateIfMissing(const std::string& path) {
                                             "or remove the log to begin a new cluster"));
   }
   const std::string fresh = path + ".new";
-  RETURN_IF_ERROR(CreateDatabase(fresh));
+  RETURN_IF_ERROR(CreateDatabase(fresh, cluster_id));
   if (std::rename(fresh.c_str(), path.c_str()) != 0) {
     return ErrnoStatus(errno, absl::StrCat("rename ", fresh, " to ", path));
   }
@@ -171,7 +171,7 @@ absl::StatusOr<std::unique_ptr<JobStore>> OpenSqliteStore(const std::string& pat
                                                           const SqliteOptions& options) {
   RETURN_IF_ERROR(CheckFolder(path));
   RETURN_IF_ERROR(FinishReplacement(path).status());
-  RETURN_IF_ERROR(CreateIfMissing(path));
+  RETURN_IF_ERROR(CreateIfMissing(path, options.cluster_id));
   absl::StatusOr<std::unique_ptr<SqliteDatabase>> database = OpenWhole(path);
   if (absl::IsDataLoss(database.status())) {
     return absl::DataLossError(absl::StrCat(database.status().message(),

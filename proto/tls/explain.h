@@ -8,9 +8,16 @@
 
 namespace stretto::tls {
 
-// Makes one connection to the coordinator at `address` (HOST:PORT) as a client with `files` would
+// Who serves, in the words of an explanation.
+struct Server {
+  std::string name = "the coordinator";
+  bool is_coordinator = true;  // its certificate must have this role
+};
+
+// Makes one connection to the server at `address` (HOST:PORT) as a client with `files` would
 // (without TLS if they are empty()). Returns what is wrong and what to do, or an empty string if
 // nothing is wrong that TLS can tell. May wait for several seconds; call it only after a failure.
-std::string ExplainFailure(const std::string& address, const Files& files);
+std::string ExplainFailure(const std::string& address, const Files& files,
+                           const Server& server = {});
 
 }  // namespace stretto::tls

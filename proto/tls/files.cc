@@ -28,26 +28,31 @@ namespace {
 
 using Key = std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)>;
 
-constexpr char kCa[] = "--tls-ca";
-constexpr char kCertificate[] = "--tls-certificate";
-constexpr char kKey[] = "--tls-key";
+constexpr char kCa[] = "ca";
+constexpr char kCertificate[] = "certificate";
+constexpr char kKey[] = "key";
 
-absl::Status At(const char* flag, const std::string& path, const absl::Status& status) {
+std::string FlagOf(const Files& files, const char* name) { return absl::StrCat(files.flags, name); }
+
+absl::Status At(const std::string& flag, const std::string& path, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat(flag, " ", path, ": ", status.message()));
 }
 
-absl::Status CheckAllGiven(const Files& files) {
+// `ca_alone`: a CA is enough.
+absl::Status CheckAllGiven(const Files& files, bool ca_alone = false) {
+  const std::string ca = FlagOf(files, kCa), certificate = FlagOf(files, kCertificate),
+                    key = FlagOf(files, kKey);
   std::vector<std::string> given;
-  if (!files.ca.empty()) given.push_back(kCa);
-  if (!files.certificate.empty()) given.push_back(kCertificate);
-  if (!files.key.empty()) given.push_back(kKey);
-  if (given.size() == 3) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("TLS: found only ", absl::StrJoin(given, " and "),
-                                                 ", expected ", kCa, ", ", kCertificate, " and ",
-                                                 kKey, ", or none of them"));
+  if (!files.ca.empty()) given.push_back(ca);
+  if (!files.certificate.empty()) given.push_back(certificate);
+  if (!files.key.empty()) given.push_back(key);
+  if (given.size() == 3 || (ca_alone && given == std::vector{ca})) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "TLS: found only ", absl::StrJoin(given, " and "), ", expected ", ca, ", ", certificate,
+      " and ", key, ca_alone ? ", or the CA alone" : ", or none of them"));
 }
 
-absl::StatusOr<std::string> ReadPem(const char* flag, const std::string& path) {
+absl::StatusOr<std::string> ReadPem(const std::string& flag, const std::string& path) {
   absl::StatusOr<std::string> text = ReadFile(path);
   if (!text.ok()) {
     return absl::Status(text.status().code(), absl::StrCat(flag, ": ", text.status().message()));
@@ -55,39 +60,43 @@ absl::StatusOr<std::string> ReadPem(const char* flag, const std::string& path) {
   return text;
 }
 
-absl::StatusOr<std::vector<X509Pointer>> ReadRoots(const std::string& path) {
-  ASSIGN_OR_RETURN(const std::string text, ReadPem(kCa, path));
+absl::StatusOr<std::vector<X509Pointer>> ReadRoots(const Files& files) {
+  const std::string flag = FlagOf(files, kCa);
+  ASSIGN_OR_RETURN(const std::string text, ReadPem(flag, files.ca));
   std::vector<X509Pointer> roots = ReadCertificates(text);
   const auto is_ca = [](const X509Pointer& root) { return X509_check_ca(root.get()) > 0; };
   if (std::any_of(roots.begin(), roots.end(), is_ca)) return roots;
-  return At(kCa, path,
+  return At(flag, files.ca,
             absl::InvalidArgumentError(absl::StrCat("found ", roots.size(),
                                                     " certificates, none of a CA; expected that "
                                                     "of the CA in PEM form")));
 }
 
-absl::StatusOr<std::vector<X509Pointer>> ReadChain(const std::string& path) {
-  ASSIGN_OR_RETURN(const std::string text, ReadPem(kCertificate, path));
+absl::StatusOr<std::vector<X509Pointer>> ReadChain(const Files& files) {
+  const std::string flag = FlagOf(files, kCertificate);
+  ASSIGN_OR_RETURN(const std::string text, ReadPem(flag, files.certificate));
   std::vector<X509Pointer> chain = ReadCertificates(text);
   if (!chain.empty()) return chain;
-  return At(kCertificate, path,
+  return At(flag, files.certificate,
             absl::InvalidArgumentError("found no certificate, expected one in PEM form"));
 }
 
-absl::Status CheckKeyMode(const std::string& path) {
+absl::Status CheckKeyMode(const std::string& flag, const std::string& path) {
   struct stat info = {};
-  if (::stat(path.c_str(), &info) != 0) return ErrnoStatus(errno, absl::StrCat(kKey, ": ", path));
+  if (::stat(path.c_str(), &info) != 0) return ErrnoStatus(errno, absl::StrCat(flag, ": ", path));
   if ((info.st_mode & S_IRWXO) == 0) return absl::OkStatus();
-  return At(kKey, path,
+  return At(flag, path,
             absl::FailedPreconditionError(
                 absl::StrFormat("found mode %04o, which lets everybody on this machine have the "
                                 "key; expected 0600, or 0640 for a group",
                                 info.st_mode & 07777u)));
 }
 
-absl::Status CheckKey(const std::string& path, const Files& files, X509* leaf) {
-  ASSIGN_OR_RETURN(const std::string text, ReadPem(kKey, path));
-  RETURN_IF_ERROR(CheckKeyMode(path));
+absl::Status CheckKey(const Files& files, X509* leaf) {
+  const std::string& path = files.key;
+  const std::string flag = FlagOf(files, kKey);
+  ASSIGN_OR_RETURN(const std::string text, ReadPem(flag, path));
+  RETURN_IF_ERROR(CheckKeyMode(flag, path));
   const std::unique_ptr<BIO, decltype(&BIO_free)> bio(
       BIO_new_mem_buf(text.data(), static_cast<int>(text.size())), BIO_free);
   // A daemon cannot ask anybody for a passphrase.
@@ -96,30 +105,35 @@ absl::Status CheckKey(const std::string& path, const Files& files, X509* leaf) {
   const bool fits = key != nullptr && X509_check_private_key(leaf, key.get()) == 1;
   ERR_clear_error();
   if (key == nullptr) {
-    return At(kKey, path,
+    return At(flag, path,
               absl::InvalidArgumentError(
                   "found no private key that can be read, expected one in PEM form, unencrypted"));
   }
   if (fits) return absl::OkStatus();
-  return At(kKey, path,
+  return At(flag, path,
             absl::FailedPreconditionError(absl::StrCat(
                 "found the key of another certificate, expected that of ", files.certificate)));
+}
+
+// Reads our certificate, and checks it and its key as far as nobody else is concerned.
+absl::StatusOr<std::vector<X509Pointer>> ReadOurs(const Files& files, absl::Time now) {
+  ASSIGN_OR_RETURN(std::vector<X509Pointer> chain, ReadChain(files));
+  RETURN_IF_ERROR(CheckKey(files, chain.front().get()));
+  const absl::Status valid = CheckValidAt(*chain.front(), now);
+  if (!valid.ok()) return At(FlagOf(files, kCertificate), files.certificate, valid);
+  return chain;
 }
 
 }  // namespace
 
 absl::StatusOr<Identity> CheckFiles(const Files& files, Role role, absl::Time now) {
   RETURN_IF_ERROR(CheckAllGiven(files));
-  ASSIGN_OR_RETURN(const std::vector<X509Pointer> roots, ReadRoots(files.ca));
-  ASSIGN_OR_RETURN(const std::vector<X509Pointer> chain, ReadChain(files.certificate));
+  ASSIGN_OR_RETURN(const std::vector<X509Pointer> roots, ReadRoots(files));
+  ASSIGN_OR_RETURN(const std::vector<X509Pointer> chain, ReadOurs(files, now));
   X509* const leaf = chain.front().get();
-  RETURN_IF_ERROR(CheckKey(files.key, files, leaf));
   const auto at_certificate = [&](const absl::Status& status) {
-    return At(kCertificate, files.certificate, status);
+    return At(FlagOf(files, kCertificate), files.certificate, status);
   };
-  if (const absl::Status valid = CheckValidAt(*leaf, now); !valid.ok()) {
-    return at_certificate(valid);
-  }
   const Purpose purpose = role == Role::kCoordinator ? Purpose::kServer : Purpose::kClient;
   if (const absl::Status chained = CheckChain(chain, roots, now, purpose); !chained.ok()) {
     return at_certificate(absl::FailedPreconditionError(
@@ -128,13 +142,18 @@ absl::StatusOr<Identity> CheckFiles(const Files& files, Role role, absl::Time no
   }
   const absl::StatusOr<Identity> identity = IdentityOf(UrisOf(*leaf));
   if (!identity.ok()) {
-    return At(kCertificate, files.certificate,
-              absl::FailedPreconditionError(identity.status().message()));
+    return at_certificate(absl::FailedPreconditionError(identity.status().message()));
   }
   if (identity->role == role) return identity;
   return at_certificate(absl::FailedPreconditionError(
       absl::StrCat("found role ", RoleName(identity->role), " (", identity->uri,
                    "), expected role ", RoleName(role))));
+}
+
+absl::Status CheckClientFiles(const Files& files, absl::Time now) {
+  RETURN_IF_ERROR(CheckAllGiven(files, /*ca_alone=*/true));
+  RETURN_IF_ERROR(ReadRoots(files).status());
+  return files.key.empty() ? absl::OkStatus() : ReadOurs(files, now).status();
 }
 
 }  // namespace stretto::tls

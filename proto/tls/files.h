@@ -11,11 +11,13 @@
 
 namespace stretto::tls {
 
-// Paths. Either all three are set or none; empty() means no TLS.
+// Paths. Either all three are set or none, unless CheckClientFiles takes less; empty() means no TLS.
 struct Files {
   std::string ca = "";           // certificates of the CA that is trusted
   std::string certificate = "";  // our own certificate and its intermediate ones
   std::string key = "";          // its private key, unencrypted, not readable by everybody
+  // How the flags that name these files begin, for messages.
+  std::string flags = "--tls-";
 
   bool empty() const { return ca.empty() && certificate.empty() && key.empty(); }
 };
@@ -28,5 +30,9 @@ struct Files {
 //   FAILED_PRECONDITION  a key that others can read or that does not fit the certificate; a
 //                        certificate that is expired, of another CA or of another role
 absl::StatusOr<Identity> CheckFiles(const Files& files, Role role, absl::Time now);
+
+// The same for a client of a server that is not Stretto's: a CA alone is enough, and our certificate
+// may be of any CA, without an identity.
+absl::Status CheckClientFiles(const Files& files, absl::Time now);
 
 }  // namespace stretto::tls

@@ -52,6 +52,11 @@ SmallDisk::~SmallDisk() {
   if (!path_.empty()) umount2(path_.c_str(), MNT_DETACH);
 }
 
+void SmallDisk::MakeReadOnly() {
+  EXPECT_EQ(mount(nullptr, path_.c_str(), nullptr, MS_REMOUNT | MS_RDONLY, nullptr), 0)
+      << std::strerror(errno);
+}
+
 void FillDisk(const std::string& path) {
   const FileDescriptor file(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
   const std::string block(4096, 'x');

@@ -17,6 +17,9 @@ class SmallDisk {
   SmallDisk(const SmallDisk&) = delete;
   SmallDisk& operator=(const SmallDisk&) = delete;
 
+  // From now on nothing can be written. No file may be open for writing.
+  void MakeReadOnly();
+
   // Empty, or the reason why there is no such disk.
   const std::string& why_not() const { return why_not_; }
 

@@ -9,9 +9,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "tests/coordinator/store/etcd_server.h"
 #include "tests/integration/cluster.h"
 #include "tests/integration/cut_link.h"
+#include "tests/integration/with_standby.h"
 #include "tests/proto/tls/certificates.h"
 
 namespace stretto::integration {
@@ -22,58 +22,18 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-class StandbyTest : public ClusterTest {
+class StandbyTest : public WithStandby<ClusterTest> {
  protected:
   // What is promised of a fail-over.
   static constexpr absl::Duration kFailOver = absl::Seconds(10);
-
-  struct Coordinator {
-    std::unique_ptr<Process> process;
-    std::string endpoints, grpc = "0", metrics = "0";
-  };
 
   void SetUp() override {
     if (!EtcdServer::Installed()) GTEST_SKIP() << EtcdServer::kSkipped;
     StartEtcd({});
   }
-  void StartEtcd(std::vector<std::string> flags, const tls::Files& files = {}) {
-    etcd_.reset();
-    fs::remove_all(Path("etcd"));
-    fs::create_directories(Path("etcd"));
-    etcd_ = std::make_unique<EtcdServer>(Path("etcd"), std::move(flags), files);
-  }
-  std::string Coordinators() const override {
-    return absl::StrCat("127.0.0.1:", a_.grpc, ",127.0.0.1:", b_.grpc);
-  }
-
-  // Again on the same ports and folder, as systemd does it.
-  void Start(Coordinator& coordinator, const std::string& name, const Arguments& flags = {}) {
-    if (coordinator.endpoints.empty()) coordinator.endpoints = etcd_->endpoint();
-    Arguments argv = {STRETTO_BINARY_DIR "/stretto-coordinator",
-                      "--listen",
-                      "127.0.0.1:" + coordinator.grpc,
-                      "--metrics-listen",
-                      "127.0.0.1:" + coordinator.metrics,
-                      "--state-dir",
-                      Path(name),
-                      "--etcd-endpoints",
-                      coordinator.endpoints};
-    argv.insert(argv.end(), to_etcd_.begin(), to_etcd_.end());
-    argv.insert(argv.end(), flags.begin(), flags.end());
-    coordinator.process = std::make_unique<Process>(argv, Path("coordinator-log-" + name));
-    const std::string line = coordinator.process->AwaitLine("standby ");
-    coordinator.grpc = Word(line, "grpc=");
-    coordinator.metrics = Word(line, "metrics=");
-  }
   // `a` leads, `b` waits, and a job trains.
   void StartAll(int steps) {
-    Start(a_, "a");
-    a_.process->AwaitLine("listening ");
-    Start(b_, "b");
-    ASSERT_TRUE(Eventually([&] {
-      return absl::StrContains(Fetch(b_.metrics, "/readyz"),
-                               "standby; the leader is 127.0.0.1:" + a_.grpc);
-    })) << Fetch(b_.metrics, "/readyz");
+    StartBoth();
     EXPECT_THAT(Fetch(b_.metrics, "/healthz"), HasSubstr(" 200 "));
     StartWorker("node-a", 2);
     ASSERT_EQ(Stretto(Submit({.name = "trains", .steps = steps, .more = kSlow}, {})).code, 0);
@@ -114,19 +74,11 @@ class StandbyTest : public ClusterTest {
     EXPECT_EQ(coordinator.process->Wait(), 1);
     EXPECT_THAT(coordinator.process->err(), HasSubstr("no longer the leader under /stretto/"));
   }
-  static std::string Word(const std::string& line, const std::string& key) {
-    const size_t begin = line.find(key) + key.size();
-    return line.substr(begin, line.find_first_of(" \n", begin) - begin);
-  }
-
   static Arguments FlagsOf(const tls::Files& files) {
     return {"--etcd-ca",       files.ca,     "--etcd-certificate",
             files.certificate, "--etcd-key", files.key};
   }
 
-  std::unique_ptr<EtcdServer> etcd_;
-  Arguments to_etcd_;  // flags of every coordinator
-  Coordinator a_, b_;
   pid_t trainer_ = 0;
   std::vector<std::string> acknowledged_;
 };
@@ -167,28 +119,49 @@ TEST_F(StandbyTest, OverTlsToEtcdAKilledLeaderLosesNothing) {
   ExpectNothingLost(60);
 }
 
-TEST_F(StandbyTest, WhomEtcdDoesNotTrustOrWhoDoesNotTrustItNeverLeads) {
+TEST_F(StandbyTest, WhomEtcdDoesNotTrustOrWhoDoesNotTrustItSaysWhyItNeverLeads) {
   const tls::TestCa ca("etcd CA"), other("other CA");
-  StartEtcd({}, ca.Write(folder_, "etcd-server", {.alternative_names = "IP:127.0.0.1"}));
+  const tls::Certificate server = {.alternative_names = "IP:127.0.0.1"};
+  StartEtcd({}, ca.Write(folder_, "etcd-server", server));
   const tls::Files good = ca.Write(folder_, "good", {});
-  const auto expect_waits = [&](const std::string& name, const Arguments& flags) {
+  const tls::Files strange = other.Write(folder_, "strange", {});
+  const auto expect_waits = [&](const std::string& name, const Arguments& flags,
+                                const std::string& why) {
     Coordinator coordinator;
     Start(coordinator, name, flags);
+    const std::string expected = absl::StrCat("; ", etcd_->endpoint(), ": ", why);
     std::string ready;
     EXPECT_TRUE(Eventually([&] {
       ready = Fetch(coordinator.metrics, "/readyz");
-      return absl::StrContains(ready, "standby without a leader: etcd at " + etcd_->endpoint());
+      return absl::StrContains(ready, "standby without a leader: etcd at " + etcd_->endpoint()) &&
+             absl::StrContains(ready, expected);
     })) << ready;
+    EXPECT_THAT(coordinator.process->err(), HasSubstr(expected));
     EXPECT_THAT(coordinator.process->out(), Not(HasSubstr("listening ")));
   };
-  tls::Files wrong_ca = good;
-  wrong_ca.ca = other.Write(folder_, "other", {}).ca;
-  expect_waits("wrong-ca", FlagsOf(wrong_ca));
-  expect_waits("no-certificate", {"--etcd-ca", good.ca});
-  expect_waits("expired", FlagsOf(ca.Write(folder_, "expired", {.end = -absl::Minutes(1)})));
-  expect_waits("plain", {});
+  tls::Files wrong_ca = good, wrong_certificate = strange;
+  wrong_ca.ca = strange.ca;
+  wrong_certificate.ca = good.ca;
+  expect_waits("wrong-ca", FlagsOf(wrong_ca),
+               "its certificate is by CN=etcd CA and does not lead to --etcd-ca " + strange.ca);
+  expect_waits("no-certificate", {"--etcd-ca", good.ca},
+               "it wants a certificate of ours; give --etcd-certificate and --etcd-key");
+  expect_waits("wrong-certificate", FlagsOf(wrong_certificate),
+               absl::StrCat("it refuses our certificate ", strange.certificate,
+                            " by CN=other CA; take one of the CA that etcd trusts"));
+  expect_waits("plain", {},
+               "it speaks TLS, and this client came without; give --etcd-ca, --etcd-certificate "
+               "and --etcd-key");
   Start(a_, "a", FlagsOf(good));
   a_.process->AwaitLine("listening ");
+  tls::Certificate expired = server;
+  expired.end = -absl::Minutes(1);
+  StartEtcd({}, ca.Write(folder_, "etcd-server", expired));
+  expect_waits("etcd-expired", FlagsOf(good),
+               "its certificate: found a certificate that expired at ");
+  StartEtcd({});
+  expect_waits("etcd-plain", FlagsOf(good),
+               "it does not speak TLS; leave out --etcd-ca, --etcd-certificate and --etcd-key");
 }
 
 TEST_F(StandbyTest, ALeaderThatStopsHandsOverAtOnce) {
@@ -240,6 +213,56 @@ TEST_F(StandbyTest, WithoutEtcdRunsContinueAndNothingIsAccepted) {
   EXPECT_NE(Stretto({"job", "get", "early"}).code, 0);
 }
 
+TEST_F(StandbyTest, AStateThatMovesToEtcdAndBackCostsNoStep) {
+  constexpr int kSteps = 200;
+  const Arguments to_etcd = {"--etcd-endpoints", etcd_->endpoint(), "--move-state"};
+  const auto move = [&](const std::string& where) {
+    Arguments argv = {STRETTO_BINARY_DIR "/stretto-coordinator", "--state-dir",
+                      Path("coordinator")};
+    argv.insert(argv.end(), to_etcd.begin(), to_etcd.end());
+    argv.push_back(where);
+    return RunDaemon(argv);
+  };
+  StartCoordinator();
+  a_.grpc = grpc_port_;  // those who wait, serve and ask use this one
+  b_.grpc = grpc_port_;
+  a_.metrics = metrics_port_;
+  StartWorker("node-a", 2);
+  ASSERT_EQ(Stretto(Submit({.name = "trains", .steps = kSteps, .more = kSlow}, {})).code, 0);
+  AwaitStep("trains", 3);
+  trainer_ = TrainerPid("trains", 0);
+  Acknowledge("first");
+  EXPECT_THAT(move("etcd").err, HasSubstr("is in use by the coordinator with pid "));
+  coordinator().Signal(SIGTERM);
+  EXPECT_EQ(coordinator().Wait(), 0);
+  const Outcome moved = move("etcd");
+  EXPECT_EQ(moved.code, 0) << moved.err;
+  EXPECT_THAT(moved.out, HasSubstr("moved 2 jobs and 1 workers of cluster "));
+  EXPECT_THAT(RunDaemon(CoordinatorArgv({})).err,
+              HasSubstr("whose state is in etcd; expected --etcd-endpoints"));
+
+  Start(a_, "coordinator");
+  a_.process->AwaitLine("listening ");
+  AwaitStep("trains", LoggedStep("trains", 0) + 1);
+  Acknowledge("second");
+  EXPECT_THAT(move("database").err, HasSubstr("is in use by the coordinator with pid "));
+  a_.process->Signal(SIGTERM);
+  EXPECT_EQ(a_.process->Wait(), 0);
+  Start(b_, "elsewhere");
+  b_.process->AwaitLine("listening ");
+  EXPECT_THAT(move("database").err,
+              HasSubstr("found the leader 127.0.0.1:" + b_.grpc + ", expected none"));
+  b_.process->Signal(SIGTERM);
+  EXPECT_EQ(b_.process->Wait(), 0);
+  const Outcome back = move("database");
+  EXPECT_EQ(back.code, 0) << back.err;
+  EXPECT_THAT(back.out, HasSubstr("moved 3 jobs and 1 workers of cluster "));
+
+  StartCoordinator();
+  EXPECT_EQ(TrainerPid("trains", 0), trainer_);
+  ExpectNothingLost(kSteps);
+}
+
 TEST_F(StandbyTest, AFullEtcdHarmsNoRunAndRefusesNewJobs) {
   StartEtcd({"--quota-backend-bytes=300000"});
   StartAll(100'000);
@@ -278,6 +301,12 @@ TEST_F(StandbyTest, WhatCannotWorkIsRefusedAtTheStart) {
   EXPECT_THAT(refused({"--etcd-endpoints", etcd_->endpoint(), "--advertise", "here"}),
               HasSubstr("--advertise: found \"here\", expected HOST:PORT"));
   EXPECT_THAT(refused({"--etcd-endpoints", etcd_->endpoint(), "--repair"}), HasSubstr("excludes"));
+  const tls::Files expired = tls::TestCa().Write(folder_, "expired", {.end = -absl::Minutes(1)});
+  Arguments with_expired = FlagsOf(expired);
+  with_expired.insert(with_expired.end(), {"--etcd-endpoints", etcd_->endpoint()});
+  EXPECT_THAT(refused(with_expired),
+              HasSubstr(absl::StrCat("--etcd-certificate ", expired.certificate,
+                                     ": found a certificate that expired at ")));
   fs::create_directories(Path("refused"));
   ASSERT_TRUE(WriteFileAtomic(Path("refused/cluster"), "another\n").ok());
   EXPECT_THAT(refused({"--etcd-endpoints", etcd_->endpoint()}),

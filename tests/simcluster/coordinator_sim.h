@@ -172,8 +172,8 @@ class ClusterSim final : public Transport, public Persistence {
                   const std::vector<const JobRecord*>& ahead);
   void CheckVictims(const Core& core);
   // Whether the quota of its project leaves enough devices for a job that waits, beside those that
-  // earlier jobs claim. `started` are jobs that this event has placed.
-  bool HasDevices(const Core& core, const JobRecord& of, int64_t claimed,
+  // were `dealt` to earlier jobs. `started` are the jobs that this event has placed.
+  bool HasDevices(const Core& core, const JobRecord& of, int64_t dealt,
                   const std::set<std::string>& started) const;
   void CheckAttempts(const Core& core);
   // Whether the coordinator may count the rank as gone, now or since an earlier event.

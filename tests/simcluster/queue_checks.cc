@@ -77,23 +77,23 @@ std::vector<const JobRecord*> InOrder(const Core& core) {
 
 }  // namespace
 
-bool ClusterSim::HasDevices(const Core& core, const JobRecord& of, int64_t claimed,
+bool ClusterSim::HasDevices(const Core& core, const JobRecord& of, int64_t dealt,
                             const std::set<std::string>& started) const {
   const auto quota = quotas_.find(of.project);
   if (quota == quotas_.end()) return true;
-  int64_t used = claimed + core.Queued(of).gang.ranks();
+  int64_t used = dealt + core.Queued(of).gang.ranks();
   for (const JobRecord* job : core.Jobs()) {
-    // Kinds are served one after the other.
-    if (started.contains(job->id) && job->device_kind > of.device_kind) continue;
-    if (job->project == of.project && IsActive(job->state)) used += job->world_size();
+    if (job->project == of.project && IsActive(job->state) && !started.contains(job->id))
+      used += job->world_size();
   }
   return used <= quota->second.devices;
 }
 
 void ClusterSim::CheckQueues(const Core& core) {
   std::map<int32_t, std::vector<const JobRecord*>> ahead;  // by kind: possible jobs that wait
-  std::set<std::pair<int32_t, std::string>> held_up;       // queues of projects over their quota
-  std::map<std::pair<int32_t, std::string>, int64_t> claimed;  // by jobs that wait
+  std::set<std::string> held_up;                           // projects over their quota
+  // By project, to jobs of all kinds so far: held by those that start, claimed by those that wait.
+  std::map<std::string, int64_t> dealt;
   std::set<int32_t> has_head;
   std::set<std::string> started;                  // in this event
   std::map<int32_t, std::vector<int32_t>> known;  // by kind: healthy slots of each worker
@@ -104,10 +104,11 @@ void ClusterSim::CheckQueues(const Core& core) {
   }
   for (const JobRecord* job : InOrder(core)) {
     const int32_t kind = job->device_kind;
-    const std::pair queue(kind, job->project);
     if (started.contains(job->id)) {
       CheckStart(core, *job, ahead[kind]);
-      Check(!held_up.contains(queue), "nobody overtakes a job that its project's quota holds up");
+      Check(!held_up.contains(job->project),
+            "nobody overtakes a job that its project's quota holds up");
+      dealt[job->project] += job->world_size();
       for (const auto& [other, waiting] : ahead) {
         if (other != kind && !waiting.empty()) ++probes_["started past another kind's queue"];
       }
@@ -120,12 +121,12 @@ void ClusterSim::CheckQueues(const Core& core) {
         ++probes_["block that no worker could hold"];
       continue;
     }
-    if (held_up.contains(queue) || !HasDevices(core, *job, claimed[queue], started)) {
-      held_up.insert(queue);
+    if (held_up.contains(job->project) || !HasDevices(core, *job, dealt[job->project], started)) {
+      held_up.insert(job->project);
       ++probes_["over quota"];
       continue;
     }
-    claimed[queue] += LargestLayout(*job, quotas_);
+    dealt[job->project] += LargestLayout(*job, quotas_);
     ahead[kind].push_back(job);
     if (!has_head.insert(kind).second) continue;
     Check(DealGang(Room(core, kind, /*free=*/true, Nobody), gang).empty(),

@@ -18,6 +18,7 @@
 #include "etcd/etcd.grpc.pb.h"
 #include "proto/base/files.h"
 #include "proto/base/status_macros.h"
+#include "proto/tls/explain.h"
 
 namespace stretto::coordinator {
 namespace {
@@ -73,11 +74,7 @@ api::TxnRequest ToApi(const EtcdTransaction& transaction) {
 
 absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> Credentials(const tls::Files& files) {
   if (files.empty()) return grpc::InsecureChannelCredentials();
-  if (files.ca.empty() || files.certificate.empty() != files.key.empty()) {
-    return absl::InvalidArgumentError(
-        "found only some of --etcd-ca, --etcd-certificate and --etcd-key, expected the CA alone, "
-        "or all three");
-  }
+  RETURN_IF_ERROR(tls::CheckClientFiles(files, absl::Now()));
   grpc::SslCredentialsOptions options;
   ASSIGN_OR_RETURN(options.pem_root_certs, ReadFile(files.ca));
   if (!files.key.empty()) {
@@ -90,8 +87,11 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> Credentials(const tls:
 }  // namespace
 
 struct EtcdClient::Endpoint {
-  explicit Endpoint(const std::shared_ptr<grpc::Channel>& channel)
-      : kv(api::KV::NewStub(channel)), lease(api::Lease::NewStub(channel)) {}
+  Endpoint(std::string to, const std::shared_ptr<grpc::Channel>& channel)
+      : address(std::move(to)),
+        kv(api::KV::NewStub(channel)),
+        lease(api::Lease::NewStub(channel)) {}
+  const std::string address;
   const std::unique_ptr<api::KV::Stub> kv;
   const std::unique_ptr<api::Lease::Stub> lease;
 };
@@ -109,17 +109,27 @@ absl::StatusOr<std::unique_ptr<EtcdClient>> EtcdClient::Connect(std::vector<std:
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   std::vector<std::unique_ptr<Endpoint>> connected;
   for (const std::string& endpoint : endpoints) {
-    connected.push_back(
-        std::make_unique<Endpoint>(grpc::CreateCustomChannel(endpoint, credentials, arguments)));
+    connected.push_back(std::make_unique<Endpoint>(
+        endpoint, grpc::CreateCustomChannel(endpoint, credentials, arguments)));
   }
   return std::unique_ptr<EtcdClient>(new EtcdClient(
-      std::move(connected), absl::StrCat("etcd at ", absl::StrJoin(endpoints, ","))));
+      std::move(connected), files, absl::StrCat("etcd at ", absl::StrJoin(endpoints, ","))));
 }
 
-EtcdClient::EtcdClient(std::vector<std::unique_ptr<Endpoint>> endpoints, std::string name)
-    : endpoints_(std::move(endpoints)), name_(std::move(name)) {}
+EtcdClient::EtcdClient(std::vector<std::unique_ptr<Endpoint>> endpoints, tls::Files files,
+                       std::string name)
+    : endpoints_(std::move(endpoints)), files_(std::move(files)), name_(std::move(name)) {}
 
 EtcdClient::~EtcdClient() = default;
+
+std::string EtcdClient::ExplainFailure() const {
+  for (const std::unique_ptr<Endpoint>& endpoint : endpoints_) {
+    const std::string why =
+        tls::ExplainFailure(endpoint->address, files_, {.name = "etcd", .is_coordinator = false});
+    if (!why.empty()) return absl::StrCat(endpoint->address, ": ", why);
+  }
+  return "";
+}
 
 template <class Call>
 absl::Status EtcdClient::Try(absl::Duration within, const Call& call) {

@@ -64,8 +64,7 @@ struct EtcdAnswer {
 class EtcdClient {
  public:
   // `endpoints` are of the form HOST:PORT, at least one. TLS if `files` has a CA, and with a
-  // certificate of ours if it has one. The files are read once. Errors: InvalidArgument (a
-  // certificate without a key), those of ReadFile.
+  // certificate of ours if it has one. The files are read once. Errors: those of CheckClientFiles.
   static absl::StatusOr<std::unique_ptr<EtcdClient>> Connect(std::vector<std::string> endpoints,
                                                              const tls::Files& files);
   ~EtcdClient();
@@ -73,6 +72,11 @@ class EtcdClient {
   EtcdClient& operator=(const EtcdClient&) = delete;
 
   const std::string& name() const { return name_; }  // "etcd at a:2379,b:2379"
+
+  // Why TLS to etcd fails and what to do: "HOST:PORT: its certificate ..." for the first endpoint
+  // where something is wrong; empty if that is not why no endpoint answers. May wait for several
+  // seconds; call it only after a failure.
+  std::string ExplainFailure() const;
 
   // Reads `key`, or with `prefix` up to `limit` keys that begin with it, from `from` on if that is
   // not empty, as of `revision` (0: now, agreed upon by a majority).
@@ -96,12 +100,13 @@ class EtcdClient {
 
  private:
   struct Endpoint;
-  EtcdClient(std::vector<std::unique_ptr<Endpoint>> endpoints, std::string name);
+  EtcdClient(std::vector<std::unique_ptr<Endpoint>> endpoints, tls::Files files, std::string name);
   // Calls `call(endpoint, context, ...)` until it succeeds, fails for good, or time is over.
   template <class Call>
   absl::Status Try(absl::Duration within, const Call& call);
 
   const std::vector<std::unique_ptr<Endpoint>> endpoints_;
+  const tls::Files files_;
   const std::string name_;
   std::atomic<size_t> current_ = 0;  // the endpoint that answered last
 };

@@ -9,11 +9,16 @@ namespace stretto::coordinator {
 namespace {
 
 constexpr absl::Duration kReadCluster = absl::Seconds(2);
+constexpr absl::Duration kClose = absl::Seconds(5);
 
 }  // namespace
 
 absl::StatusOr<std::string> ReadEtcdCluster(EtcdClient& client, const EtcdStoreOptions& options) {
   const std::string where = absl::StrCat(options.prefix, " of ", client.name());
+  ASSIGN_OR_RETURN(const EtcdRange closed,
+                   client.Range({.key = options.prefix + "closed"}, kReadCluster));
+  if (!closed.values.empty() && !options.even_if_closed)
+    return absl::FailedPreconditionError(absl::StrCat(where, ": ", closed.values[0].value));
   ASSIGN_OR_RETURN(const EtcdRange cluster,
                    client.Range({.key = options.prefix + "cluster"}, kReadCluster));
   // As of the same moment: the leader may be making the cluster.
@@ -52,6 +57,18 @@ absl::StatusOr<std::string> ReadEtcdCluster(EtcdClient& client, const EtcdStoreO
         options.cluster_id, ". Give each cluster a prefix and a --state-dir of its own"));
   }
   return found;
+}
+
+absl::Status SetClosed(EtcdClient& client, Leadership& leadership, const EtcdStoreOptions& options,
+                       const std::optional<std::string>& why) {
+  ASSIGN_OR_RETURN(const EtcdAnswer answer,
+                   client.Commit({.compares = {leadership.Fence()},
+                                  .writes = {{.key = options.prefix + "closed", .value = why}},
+                                  .reads = {leadership.key()}},
+                                 kClose));
+  if (answer.succeeded) return absl::OkStatus();
+  return absl::AbortedError(
+      absl::StrCat("no longer the leader under ", options.prefix, " of ", client.name()));
 }
 
 }  // namespace stretto::coordinator

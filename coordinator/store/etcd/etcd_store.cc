@@ -68,8 +68,9 @@ class EtcdStore final : public JobStore {
     ASSIGN_OR_RETURN(const std::string cluster, ReadEtcdCluster(client_, options_));
     if (cluster.empty()) {
       ASSIGN_OR_RETURN(commit_revision_, RevisionOf(Key("commit")));
+      const std::string id = options_.new_cluster_id.empty() ? NewUid() : options_.new_cluster_id;
       RETURN_IF_ERROR(Advance({{Key("schema"), EncodeRow("schema", SchemaColumns())},
-                               {Key("cluster"), EncodeRow("cluster", ClusterColumns(NewUid()))},
+                               {Key("cluster"), EncodeRow("cluster", ClusterColumns(id))},
                                {Key("epoch"), EncodeRow("epoch", ColumnsOf(EpochRecord{}))}},
                               {.id = NewUid()}));
     }

@@ -129,10 +129,37 @@ TEST(CreateJobTest, SlotsOfALostWorkerStillCount) {
   EXPECT_EQ(scene.Submit("k", 3).status.code(), absl::StatusCode::kFailedPrecondition);
 }
 
+// The time of arrival is used in place of one that cannot be right.
+TEST(RunningTest, ClocksOfNodesMayBeAnHourApart) {
+  for (const absl::Duration apart : {absl::Hours(1), -absl::Hours(1)}) {
+    Scene scene;
+    StartAcross(scene);
+    const auto there = [&] { return scene.now() + apart; };
+    scene.Advance(absl::Seconds(3), {"a", "b"});
+    scene.Report("j", 0, FirstOperationDone{there()});
+    scene.Advance(absl::Seconds(2), {"a", "b"});
+    scene.Report("j", 0, StepDone{1, there()});
+    const JobRecord before = scene.job("j");
+    EXPECT_EQ(before.submit_to_first_operation, absl::Seconds(3));
+    EXPECT_EQ(before.submit_to_first_step, absl::Seconds(5));
+    // Repeated, they have no time.
+    scene.Restart();
+    scene.Advance(absl::Seconds(4));
+    scene.Register("a", 1, {{.job = "j", .rank = 0, .last_sequence = 3}});
+    scene.Replay("j", 0);
+    EXPECT_EQ(scene.job("j").submit_to_first_step, absl::Seconds(5));
+    RankExited exit = Failed(1, "Crashed");
+    exit.time = there();
+    scene.Report("j", 0, exit);
+    EXPECT_EQ(scene.job("j").first_failure->time, scene.now());
+  }
+}
+
 TEST(RunningTest, TimesRunFromCreateToTheLatestRank) {
   Scene scene;
   StartAcross(scene);
   const absl::Time create = scene.job("j").create_time;
+  scene.Advance(absl::Seconds(9), {"a", "b"});
   scene.Report("j", 0, FirstOperationDone{create + absl::Seconds(3)});
   scene.Report("j", 1, FirstOperationDone{create + absl::Seconds(2)});
   scene.Report("j", 0, StepDone{1, create + absl::Seconds(4)});

@@ -211,7 +211,7 @@ std::string RunTranscript(const std::string& text) {
       absl::StrAppend(&out, scene->EventsOf(read.object));
     } else if (read.verb == "quota") {
       CoreOptions options;
-      options.quotas = *ParseQuotas({read.object});
+      options.quotas = *ParseQuotas(absl::StrSplit(read.object, ';'));
       scene = std::make_unique<Scene>(options);
     } else {
       RunCommand(read, *scene);

@@ -5,7 +5,7 @@
 //   worker ID slots=N [incarnation=I] [host=H] [held=JOB/RANK[:ended][:epoch=E],...]
 //   submit ID ranks=N [request=R] [body=B]          cancel ID
 //          [priority=N] [project=P] [unsaved]       events ID
-//   quota PROJECT:devices=N,queued=N (first, for the others of the transcript)
+//   quota PROJECT:devices=N,queued=N[;...] (first, for the others of the transcript)
 //   heartbeat ID   disconnect ID                    advance SECONDSs [alive=ID,...]
 //   report JOB rank=R prepared | step=N | checkpoint=N | warning=REASON | exit [code=C] [signal=S]
 //          [reason=R] [stopped] ; each with [epoch=E] [sequence=N]

@@ -228,6 +228,19 @@ TEST(PlacementTest, JobTooLargeForTheClusterBlocksNobody) {
   EXPECT_EQ(placement.unplaced[0].message, "needs 9 slots; 2 free of 2 on 1 worker");
 }
 
+// As of a job's other layouts.
+TEST(PlacementTest, WhatIsImpossibleNamesWhatTheClusterHas) {
+  const Placer placer({Node("a", 2, 1), Node("b", 1, 0, /*ready=*/false)});
+  EXPECT_EQ(placer.WhyImpossible(Job("j", 9)), "needs 9 slots; this cluster has 3 on 2 workers");
+  QueuedJob blocks = Staged({{.blocks = 1, .size = 3}});
+  EXPECT_EQ(
+      placer.WhyImpossible(blocks),
+      "needs 3 slots in blocks of up to 3; this cluster has 3 on 2 workers, at most 2 on one");
+  blocks.kind = kGpuKind;
+  blocks.gang.split_blocks = true;
+  EXPECT_EQ(placer.WhyImpossible(blocks), "needs 3 GPUs; this cluster has 0 on 0 workers");
+}
+
 TEST(PlacementTest, SlotsOfALostWorkerAreKnownButNotFree) {
   const Placement placement =
       Place({Job("j", 2)}, {Node("a", 2, 0, /*ready=*/false), Node("b", 1)});

@@ -20,6 +20,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "coordinator/store/schema.h"
+#include "proto/base/files.h"
 #include "tests/coordinator/service/harness.h"
 #include "tests/golden_messages.h"
 
@@ -223,6 +225,33 @@ TEST_F(CoordinatorMainTest, DamagedDatabaseIsRefusedUntilItIsRepaired) {
   EXPECT_THAT(text, ::testing::HasSubstr("the damaged database is now " + path + ".damaged-1\n"));
   Process daemon(Arguments("a", kAnyPort));
   EXPECT_NE(daemon.OutputLine(), "");
+}
+
+TEST_F(CoordinatorMainTest, DatabaseOfANewerReleaseIsRefusedAndLeftAsItIs) {
+  const std::string path = folder_ + "/a/coordinator.db";
+  {
+    Process daemon(Arguments("a", kAnyPort));
+    ASSERT_NE(daemon.OutputLine(), "");
+    kill(daemon.pid(), SIGTERM);
+    EXPECT_EQ(daemon.Wait(), 0);
+  }
+  // Where SQLite's format has user_version and application_id, big-endian.
+  const auto write = [&](std::streamoff at, int64_t value) {
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(at);
+    for (int shift = 24; shift >= 0; shift -= 8) file.put(static_cast<char>(value >> shift));
+  };
+  write(60, 99);
+  write(68, coordinator::ApplicationId(99));
+  const std::string before = *ReadFile(path);
+  for (const char* task : {"", "--repair"}) {
+    std::vector<std::string> arguments = Arguments("a", kAnyPort);
+    if (*task != '\0') arguments = {"--state-dir", folder_ + "/a", task};
+    Process refused(arguments);
+    EXPECT_EQ(refused.Wait(), 1);
+    golden_.Add(refused.Errors(), {path, "schema version 99", "Use a newer coordinator"});
+  }
+  EXPECT_EQ(*ReadFile(path), before);
 }
 
 TEST_F(CoordinatorMainTest, RepairAndBackUpMakeNoStateFolder) {

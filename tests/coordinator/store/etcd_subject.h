@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A store in etcd with all that it needs.
+// A store in etcd, or a move of the state, with all that it needs.
 
 #include <gtest/gtest.h>
 
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "coordinator/store/etcd/etcd_store.h"
+#include "coordinator/store/etcd/move_state.h"
 #include "proto/base/mutex.h"
 #include "tests/coordinator/store/etcd_server.h"
 #include "tests/coordinator/store/records.h"
@@ -77,6 +78,22 @@ inline std::unique_ptr<EtcdSubject> OpenEtcd(const std::string& endpoint,
   EXPECT_TRUE(subject->status.ok()) << subject->status;
   return subject;
 }
+
+// Who moves a state: the leader under the prefix.
+struct Mover {
+  Mover(const std::string& endpoint, const std::string& prefix)
+      : options{.prefix = prefix}, client(ConnectEtcd(endpoint)) {
+    auto campaign = TryToLead(*client, {.prefix = prefix, .address = "a:1"},
+                              Leadership::LeaseClock(), [](const std::string&) {});
+    EXPECT_TRUE(campaign.ok()) << campaign.status();
+    if (campaign.ok()) leadership = std::move(campaign->won);
+    EXPECT_NE(leadership, nullptr);
+  }
+
+  const EtcdStoreOptions options;
+  const std::unique_ptr<EtcdClient> client;
+  std::unique_ptr<Leadership> leadership;
+};
 
 // One for all tests of this process.
 inline EtcdServer& SharedEtcd() {

@@ -37,7 +37,8 @@ struct Subject {
 class JobStoreTest : public ::testing::TestWithParam<Subject> {
  protected:
   void SetUp() override {
-    if (GetParam().name == "Etcd" && !EtcdServer::Installed()) GTEST_SKIP() << EtcdServer::kSkipped;
+    if ((GetParam().name == "Etcd" || GetParam().name == "Moved") && !EtcdServer::Installed())
+      GTEST_SKIP() << EtcdServer::kSkipped;
   }
   std::string folder_ = TestFolder();
   std::unique_ptr<JobStore> store_ = GetParam().open(folder_);
@@ -191,12 +192,27 @@ Subject Etcd() {
             return OpenEtcd(SharedEtcd().endpoint(), folder);
           }};
 }
+// What was stored moves to etcd and back before it is opened again.
+Subject Moved() {
+  const auto open = [](const std::string& folder) { return Open(folder + "jobs.db"); };
+  return {"Moved", open, [open](const std::string& folder) -> std::unique_ptr<JobStore> {
+            if (!EtcdServer::Installed()) return nullptr;
+            const std::string copy = CopyOf(folder), there = copy + "jobs.db";
+            const Mover mover(SharedEtcd().endpoint(), copy);
+            const auto moved = MoveToEtcd(there, *mover.client, *mover.leadership, mover.options);
+            EXPECT_TRUE(moved.ok()) << moved.status();
+            const auto back =
+                MoveToDatabase(*mover.client, *mover.leadership, mover.options, there);
+            EXPECT_TRUE(back.ok()) << back.status();
+            return open(copy);
+          }};
+}
 std::string NameOfSubject(const ::testing::TestParamInfo<Subject>& info) { return info.param.name; }
 
 INSTANTIATE_TEST_SUITE_P(Stores, JobStoreTest,
                          ::testing::Values(Memory(), Sqlite(), Observed(), Etcd()), NameOfSubject);
 INSTANTIATE_TEST_SUITE_P(Stores, DurableJobStoreTest,
-                         ::testing::Values(Sqlite(), Observed(), Etcd()), NameOfSubject);
+                         ::testing::Values(Sqlite(), Observed(), Etcd(), Moved()), NameOfSubject);
 
 // SQLite alone
 

@@ -62,6 +62,11 @@ def flags(container):
     return found
 
 
+def coordinators(container):
+    """[(host, port)] of --coordinator."""
+    return [tuple(one.split(":")) for one in flags(container).get("--coordinator", "").split(",") if one]
+
+
 def port(spec, name):
     """The number of a container's named port, None if there is none."""
     return next((one["containerPort"] for container in containers(spec) for one in container.get("ports", [])

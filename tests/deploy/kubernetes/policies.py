@@ -4,7 +4,7 @@
 import re
 import subprocess
 
-from manifests import WORKLOADS, containers, flags, gibibytes, port
+from manifests import WORKLOADS, containers, coordinators, flags, gibibytes, port
 
 SHARED_FILES = {"--tls-ca": "ca.crt", "--tls-certificate": "tls.crt", "--tls-key": "tls.key"}
 # Volumes that Restricted pod security knows.
@@ -75,10 +75,11 @@ def shared_memory(manifest):
 
 
 def probes(manifest):
-    """By HTTP to the daemon itself, whatever its trainers do."""
-    wanted = {"startupProbe": "/healthz", "livenessProbe": "/healthz", "readinessProbe": "/readyz"}
+    """By HTTP to the daemon itself, whatever its trainers do. A coordinator that waits to lead is as good as one that leads."""
     for name, _, spec in manifest.pods():
         for container in filter(is_daemon, containers(spec)):
+            ready = "/healthz" if "--etcd-endpoints" in flags(container) else "/readyz"
+            wanted = {"startupProbe": "/healthz", "livenessProbe": "/healthz", "readinessProbe": ready}
             for probe, path in wanted.items():
                 found = container.get(probe, {})
                 if {"exec", "grpc", "tcpSocket"} & set(found) or found.get("httpGet") != {"path": path, "port": "metrics"}:
@@ -178,6 +179,45 @@ def known_flags(manifest, bin_folder):
                 yield f"{name}: {container['command'][0]} has no flag {flag}"
 
 
+def service_of(manifest, host):
+    """The Service that gives a host its name, or one of its pods: POD.SERVICE.NAMESPACE.svc, if it is headless."""
+    first, second = host.split(".")[:2] if "." in host else (host, "")
+    owner = manifest.named("StatefulSet", second)
+    pods = [f"{second}-{i}" for i in range(owner["spec"]["replicas"])] if owner else []
+    headless = manifest.named("Service", second)
+    if first in pods and headless and headless["spec"].get("clusterIP") == "None":
+        return headless
+    return manifest.named("Service", first)
+
+
+def standby(manifest):
+    """Several coordinators have one state, in etcd, over TLS; all start at once, and every worker knows each of them."""
+    for one in manifest.of("StatefulSet"):
+        container, name = one["spec"]["template"]["spec"]["containers"][0], one["metadata"]["name"]
+        if container["command"] != ["stretto-coordinator"]:
+            continue
+        given, count = flags(container), one["spec"]["replicas"]
+        if "--etcd-endpoints" not in given:
+            if count != 1:
+                yield f"{name}: {count} coordinators with a database each"
+            continue
+        if one["spec"].get("volumeClaimTemplates"):
+            yield f"{name}: has a volume for a database"
+        if one["spec"].get("podManagementPolicy") != "Parallel":
+            yield f"{name}: the second starts when the first is ready"
+        for flag in ("--etcd-ca", "--etcd-certificate", "--etcd-key"):
+            if not given.get(flag):
+                yield f"{name}: reaches etcd without {flag}"
+        for pod, _, spec in manifest.pods():
+            for worker in containers(spec):
+                hosts = {host.split(".")[0] for host, _ in coordinators(worker)}
+                if hosts and hosts != {f"{name}-{i}" for i in range(count)}:
+                    yield f"{pod}: knows the coordinators {sorted(hosts)}, there are {count}"
+        advertised = given.get("--advertise", "").replace("$(POD_NAME)", f"{name}-0").partition(":")[0]
+        if service_of(manifest, advertised) is None:
+            yield f"{name}: --advertise is {given.get('--advertise')}, which no Service is"
+
+
 def references(manifest):
     """Variables, mounts, claims and host names that arguments and mounts name exist."""
     for name, _, spec in manifest.pods():
@@ -198,16 +238,13 @@ def references(manifest):
                 for variable in set(re.findall(r"\$\((\w+)\)", value)) - variables:
                     yield f"{name}: {flag} names {variable}, which is not set"
                 mount = next((one for path, one in mounts.items() if f"{value}/".startswith(f"{path}/")), None)
-                if value.startswith("/") and mount is None:
+                if value.startswith("/") and mount is None and flag != "--etcd-prefix":
                     yield f"{name}: {flag} is {value}, where nothing is mounted"
                 if flag in ("--state-dir", "--checkpoint-root") and (mount is None or mount.get("readOnly")):
                     yield f"{name}: {flag} cannot be written"
-            coordinator = flags(container).get("--coordinator")
-            if coordinator:
-                host, _, number = coordinator.partition(":")
-                service = manifest.named("Service", host.split(".")[0])
-                if service is None or int(number) not in [one["port"] for one in service["spec"]["ports"]]:
-                    yield f"{name}: --coordinator is {coordinator}, which no Service is"
+            for host, number in coordinators(container):
+                if (service := service_of(manifest, host)) is None or int(number) not in [one["port"] for one in service["spec"]["ports"]]:
+                    yield f"{name}: --coordinator is {host}:{number}, which no Service is"
 
 
 def tls(manifest):
@@ -227,8 +264,7 @@ def tls(manifest):
                 yield f"{name}: does not mount the secret of role {role}"
             if secret.get("defaultMode", 0o644) & 0o007:
                 yield f"{name}: everybody in the container can read the key"
-    called = {flags(one).get("--coordinator", "").partition(":")[0]
-              for _, _, spec in manifest.pods() for one in containers(spec)} - {""}
+    called = {host for _, _, spec in manifest.pods() for one in containers(spec) for host, _ in coordinators(one)}
     for certificate in manifest.of("Certificate"):
         role = certificate["metadata"]["labels"]["app.kubernetes.io/component"]
         spec = certificate["spec"]
@@ -262,7 +298,7 @@ def versions(manifest, source):
 def all_findings(manifest, source):
     """Of everything but the flags, which need the programs."""
     found = []
-    for policy in (restricted, limits, shared_memory, probes, accounts, selectors, ports, references, tls, names):
+    for policy in (restricted, limits, shared_memory, probes, accounts, selectors, ports, references, standby, tls, names):
         found += policy(manifest)
     found += grace(manifest, source)
     found += versions(manifest, source)

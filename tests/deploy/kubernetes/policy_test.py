@@ -17,7 +17,7 @@ from network import allowed
 
 SOURCE, BIN = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
 FOLDER = SOURCE / "deploy/kubernetes"
-VARIANTS = {name: Manifest.read(FOLDER / f"manifests/{name}.yaml") for name in ("gpu", "cpu", "infiniband", "operators")}
+VARIANTS = {name: Manifest.read(FOLDER / f"manifests/{name}.yaml") for name in ("gpu", "cpu", "infiniband", "operators", "standby")}
 # The one opt-in, and what it costs.
 OPTED = {"infiniband": ["stretto-worker-gpu: hostNetwork"]}
 HOME = "stretto"
@@ -76,26 +76,28 @@ class NetworkTest(unittest.TestCase):
         return pods | {
             "stranger": inside({"app": "other"}), "user": inside({"stretto-user": "true"}), "elsewhere": outside("default"),
             "users": outside("team", **{"stretto-users": "true"}), "monitoring": outside("monitoring"),
-            "impostor": outside("default", pod=pods["worker"]["pod"]), "dns": outside("kube-system", pod={"k8s-app": "kube-dns"}),
+            "etcd": outside("etcd"), "impostor": outside("default", pod=pods["worker"]["pod"]), "dns": outside("kube-system", pod={"k8s-app": "kube-dns"}),
             "internet": {"ip": "192.0.2.1"},
         }
 
     def test_matrix(self):
-        grpc, metrics, worker_metrics, rank = 7070, 9090, 9091, 40123
-        lets = {
+        grpc, metrics, worker_metrics, rank, etcd = 7070, 9090, 9091, 40123, 2379
+        to_etcd = {("coordinator", "etcd", etcd), ("coordinator", "dns", 53)}
+        all_lets = {
             ("worker", "coordinator", grpc), ("user", "coordinator", grpc), ("users", "coordinator", grpc),
             ("monitoring", "coordinator", metrics), ("monitoring", "worker", worker_metrics),
             ("worker", "worker", rank), ("worker", "worker", worker_metrics), ("worker", "worker", grpc),
-            ("worker", "worker", metrics), ("worker", "worker", 53), ("worker", "dns", 53),
+            ("worker", "worker", metrics), ("worker", "worker", 53), ("worker", "worker", etcd), ("worker", "dns", 53),
         }
-        for name in ("gpu", "cpu", "operators"):
+        for name in ("gpu", "cpu", "operators", "standby"):
+            lets = all_lets | (to_etcd if name == "standby" else set())
             ends = self.ends(VARIANTS[name])
             ours = ("coordinator", "worker")
             for source in ends:
                 for target in ends:
                     if source not in ours and target not in ours:
                         continue
-                    for number in (grpc, metrics, worker_metrics, rank, 53):
+                    for number in (grpc, metrics, worker_metrics, rank, etcd, 53):
                         with self.subTest(manifest=name, source=source, target=target, port=number):
                             self.assertEqual(allowed(VARIANTS[name], ends[source], ends[target], number),
                                              (source, target, number) in lets)
@@ -168,7 +170,37 @@ CERTIFICATE_DAMAGES = {
 }
 
 
+def coordinators(manifest):
+    return manifest.named("StatefulSet", "stretto-coordinator")["spec"]
+
+
+STANDBY_DAMAGES = {
+    "one after the other": (lambda m: coordinators(m).pop("podManagementPolicy"), "starts when the first is ready"),
+    "probe": (lambda m: coordinators(m)["template"]["spec"]["containers"][0]["readinessProbe"]["httpGet"].update(path="/readyz"),
+              "readinessProbe does not ask /healthz"),
+    "third": (lambda m: coordinators(m).update(replicas=3), "there are 3"),
+    "plain text": (lambda m: coordinators(m)["template"]["spec"]["containers"][0]["args"].remove("--etcd-ca=/etc/stretto/etcd/ca.crt"),
+                   "reaches etcd without --etcd-ca"),
+    "database": (lambda m: coordinators(m).update(volumeClaimTemplates=[{"metadata": {"name": "x"}}]), "has a volume"),
+    "names": (lambda m: m.named("Service", "stretto-coordinator")["spec"].pop("clusterIP"), "which no Service is"),
+    "certificate": (lambda m: m.named("Certificate", "stretto-coordinator-tls")["spec"]["dnsNames"].remove(
+        "stretto-coordinator-1.stretto-coordinator.stretto.svc"), "lacks a name"),
+}
+
+
 class DamageTest(unittest.TestCase):
+    def test_each_of_a_standby_is_found(self):
+        for name, (damage, words) in STANDBY_DAMAGES.items():
+            with self.subTest(name):
+                manifest = copy.deepcopy(VARIANTS["standby"])
+                damage(manifest)
+                self.assertIn(words, "\n".join(policies.all_findings(manifest, SOURCE)))
+
+    def test_two_databases_are_found(self):
+        manifest = copy.deepcopy(VARIANTS["gpu"])
+        coordinators(manifest).update(replicas=2)
+        self.assertIn("2 coordinators with a database each", "\n".join(policies.all_findings(manifest, SOURCE)))
+
     def test_each_is_found(self):
         for name, (damage, words) in DAMAGES.items():
             with self.subTest(name):

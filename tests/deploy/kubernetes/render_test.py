@@ -102,7 +102,18 @@ class RenderTest(unittest.TestCase):
             self.assertEqual(json.loads(boards[name]["data"][name]), json.loads(path.read_text()))
             self.assertEqual(boards[name]["metadata"]["labels"]["grafana_dashboard"], "1")
 
+    def test_one_coordinator_on_etcd(self):
+        manifest = self.rendered("""
+            coordinator: {etcd: {endpoints: ["e1:2379", "e2:2380"], tlsSecret: e, peers: [{ipBlock: {cidr: 10.0.0.0/8}}]}}""")
+        self.assertEqual(policies.all_findings(manifest, SOURCE), [])
+        self.assertEqual(manifest.named("StatefulSet", "stretto-coordinator")["spec"]["replicas"], 1)
+        egress = manifest.named("NetworkPolicy", "stretto-coordinator")["spec"]["egress"][0]
+        self.assertEqual([one["port"] for one in egress["ports"]], [2379, 2380])
+        secrets = {one["name"]: one.get("secret", {}).get("secretName") for one in manifest.pod("stretto-coordinator")["volumes"]}
+        self.assertEqual(secrets["etcd"], "e")
+
     def test_what_cannot_work_is_refused(self):
+        self.assertIn("coordinator.etcd.peers", render("coordinator: {etcd: {endpoints: ['e1:2379'], tlsSecret: x}}"))
         self.assertIn("set networkPolicy.nodeCIDRs", render("pools: {gpu: {hostNetwork: true}}"))
         self.assertIn("tls.certManager.issuer.name", render("tls: {mode: cert-manager}"))
 

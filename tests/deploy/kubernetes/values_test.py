@@ -53,10 +53,24 @@ class ValuesTest(unittest.TestCase):
             with self.subTest(path.name):
                 self.assertEqual(refused(path.read_text()), "")
 
+    def test_etcd_is_taken(self):
+        for text in ("coordinator: {replicas: 2, etcd: {endpoints: ['e1:2379', 'e2:2379'], tlsSecret: x}}",
+                     "coordinator: {replicas: 1, etcd: {endpoints: ['10.0.0.7:2379'], tlsSecret: x, prefix: /}}",
+                     "coordinator: {etcd: {tlsSecret: x}}"):
+            with self.subTest(text):
+                self.assertEqual(refused(text), "")
+
     def test_wrong_ones_are_refused(self):
         for text in (
             "replicas: 2",  # no such value
-            "coordinator: {replicas: 2}",
+            "coordinator: {replicas: 2}",  # each would have a database of its own
+            "coordinator: {replicas: 2, etcd: {endpoints: ['e1:2379']}}",  # without TLS
+            "coordinator: {replicas: 2, etcd: {tlsSecret: x}}",
+            "coordinator: {replicas: 3, etcd: {endpoints: ['e1:2379'], tlsSecret: x}}",
+            "coordinator: {etcd: {endpoints: ['e1:2379']}}",
+            "coordinator: {etcd: {endpoints: ['https://e1:2379'], tlsSecret: x}}",
+            "coordinator: {etcd: {endpoints: ['e1:2379', 'e1:2379'], tlsSecret: x}}",
+            "coordinator: {etcd: {endpoints: ['e1:2379'], tlsSecret: x, prefix: stretto}}",
             "coordinator: {maxUnavailable: 2}",
             "coordinator: {storage: {accessMode: ReadWriteMany}}",
             "coordinator: {resources: {cpu: 1.5 cores}}",

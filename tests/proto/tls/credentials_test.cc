@@ -10,6 +10,8 @@
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/security/auth_metadata_processor.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
 #include <memory>
 #include <mutex>
@@ -24,6 +26,7 @@
 namespace stretto::tls {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 
@@ -169,7 +172,10 @@ TEST_F(TlsTest, ClientWithAnExpiredCertificateIsRefused) {
   expired.end = -absl::Minutes(1);
   const Files files = Write("user", expired);
   EXPECT_EQ(CheckWith(files), grpc::StatusCode::UNAVAILABLE);
-  EXPECT_THAT(ExplainFailure(Target(), files), HasSubstr("it refuses our certificate"));
+  EXPECT_THAT(ExplainFailure(Target(), files),
+              AllOf(HasSubstr(absl::StrCat("it refuses our certificate ", files.certificate,
+                                           ": found a certificate that expired at")),
+                    HasSubstr("; give a new one")));
 }
 
 TEST_F(TlsTest, ClientWithoutACertificateIsRefused) {
@@ -178,6 +184,39 @@ TEST_F(TlsTest, ClientWithoutACertificateIsRefused) {
   only_root.pem_root_certs = ca_.pem();
   EXPECT_EQ(Check(grpc::CreateChannel(Target(), grpc::SslCredentials(only_root))),
             grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(ExplainFailure(Target(), {.ca = Write("user", kUserCertificate).ca}),
+            "it wants a certificate of ours; give --tls-certificate and --tls-key");
+}
+
+// Another server than the coordinator has no role, and our files have flags of their own.
+TEST_F(TlsTest, AnExplanationUsesTheWordsOfTheServer) {
+  Serve(Write("server", {.alternative_names = "IP:127.0.0.1"}));
+  const Server etcd = {.name = "etcd", .is_coordinator = false};
+  Files files = Write("client", {});
+  files.flags = "--etcd-";
+  EXPECT_EQ(ExplainFailure(Target(), files, etcd), "");
+  Files strange = other_ca_.Write(dir_.path(), "strange", {});
+  strange.flags = files.flags;
+  EXPECT_THAT(ExplainFailure(Target(), strange, etcd),
+              HasSubstr("does not lead to --etcd-ca " + strange.ca));
+  strange.ca = files.ca;
+  EXPECT_THAT(ExplainFailure(Target(), strange, etcd),
+              HasSubstr("take one of the CA that etcd trusts"));
+}
+
+// It may hang, so nothing is known about TLS.
+TEST_F(TlsTest, AServerThatSaysNothingIsNotExplained) {
+  const FileDescriptor listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  auto* generic = reinterpret_cast<sockaddr*>(&address);
+  ASSERT_EQ(::bind(listener.get(), generic, size), 0);
+  ASSERT_EQ(::listen(listener.get(), 1), 0);
+  ASSERT_EQ(::getsockname(listener.get(), generic, &size), 0);
+  port_ = ntohs(address.sin_port);
+  EXPECT_EQ(ExplainFailure(Target(), Write("user", kUserCertificate)), "");
 }
 
 TEST_F(TlsTest, PlainTextAndTlsDoNotMeet) {

@@ -52,6 +52,36 @@ TEST_F(FilesTest, AllThreeOrNone) {
   EXPECT_TRUE(Files().empty());
 }
 
+// As for etcd: its CA alone, or with any certificate of ours.
+TEST_F(FilesTest, AClientOfAStrangerNeedsTheCaAlone) {
+  const auto fault = [](const Files& files) {
+    return std::string(CheckClientFiles(files, absl::Now()).message());
+  };
+  Files files = TestCa("another").Write(dir_.path(), "theirs", {});
+  files.flags = "--etcd-";
+  files.ca = Write(kUserCertificate).ca;
+  EXPECT_EQ(fault(files), "");
+  EXPECT_EQ(fault({.ca = files.ca}), "");
+  Files broken = files;
+  broken.key = "";
+  EXPECT_EQ(fault(broken),
+            "TLS: found only --etcd-ca and --etcd-certificate, expected --etcd-ca, "
+            "--etcd-certificate and --etcd-key, or the CA alone");
+  broken = files;
+  broken.ca = files.key;
+  EXPECT_EQ(fault(broken), absl::StrCat("--etcd-ca ", files.key,
+                                        ": found 0 certificates, none of a CA; expected that of "
+                                        "the CA in PEM form"));
+  broken = files;
+  broken.key = Write(kUserCertificate, "other").key;
+  EXPECT_EQ(fault(broken), absl::StrCat("--etcd-key ", broken.key,
+                                        ": found the key of another certificate, expected that "
+                                        "of ",
+                                        files.certificate));
+  const Files expired = TestCa("another").Write(dir_.path(), "old", {.end = -absl::Minutes(1)});
+  EXPECT_THAT(fault(expired), HasSubstr("found a certificate that expired at"));
+}
+
 TEST_F(FilesTest, MissingFilesAreNamed) {
   const Files good = Write(kUserCertificate);
   Files files = good;

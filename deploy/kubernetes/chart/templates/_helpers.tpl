@@ -37,6 +37,17 @@ labels:
 {{ include "stretto.name" . }}-coordinator.{{ .Release.Namespace }}.svc
 {{- end }}
 
+{{/* The addresses of all coordinators, as workers call them: one leads, the others say which. */}}
+{{- define "stretto.coordinators" -}}
+{{- if .Values.coordinator.etcd.endpoints -}}
+{{- range $i := until (int .Values.coordinator.replicas) -}}
+{{ if $i }},{{ end }}{{ include "stretto.name" $ }}-coordinator-{{ $i }}.{{ include "stretto.coordinatorHost" $ }}:7070
+{{- end -}}
+{{- else -}}
+{{ include "stretto.coordinatorHost" . }}:7070
+{{- end -}}
+{{- end }}
+
 {{/* What every pod is: dict root, component. Passes Restricted pod security. */}}
 {{- define "stretto.podSecurity" -}}
 serviceAccountName: {{ include "stretto.name" .root }}-{{ .component }}
@@ -96,7 +107,8 @@ resources:
   {{- end }}
 {{- end }}
 
-{{/* Neither asks about a step of training: the daemon answers while its trainers compute or wait for each other. */}}
+{{/* Neither asks about a step of training: the daemon answers while its trainers compute or wait for each other.
+     dict readiness, the path of that probe. */}}
 {{- define "stretto.probes" -}}
 startupProbe:
   httpGet: {path: /healthz, port: metrics}
@@ -109,7 +121,7 @@ livenessProbe:
   timeoutSeconds: 5
   failureThreshold: 6
 readinessProbe:
-  httpGet: {path: /readyz, port: metrics}
+  httpGet: {path: {{ .readiness }}, port: metrics}
   periodSeconds: 5
   timeoutSeconds: 5
   failureThreshold: 3
@@ -134,6 +146,18 @@ readinessProbe:
 {{- define "stretto.tlsMount" -}}
 {{- if ne .Values.tls.mode "insecure" -}}
 - {name: tls, mountPath: /etc/stretto/tls, readOnly: true}
+{{- end }}
+{{- end }}
+
+{{/* How a coordinator reaches etcd, and the others reach it. */}}
+{{- define "stretto.etcdFlags" -}}
+{{- with .Values.coordinator.etcd -}}
+- --etcd-endpoints={{ join "," .endpoints }}
+- --etcd-prefix={{ .prefix }}
+- --etcd-ca=/etc/stretto/etcd/ca.crt
+- --etcd-certificate=/etc/stretto/etcd/tls.crt
+- --etcd-key=/etc/stretto/etcd/tls.key
+- --advertise=$(POD_NAME).{{ include "stretto.coordinatorHost" $ }}:7070
 {{- end }}
 {{- end }}
 

@@ -19,7 +19,7 @@ containers:
     imagePullPolicy: {{ $root.Values.image.pullPolicy }}
     command: [stretto-worker]
     args:
-      - --coordinator={{ include "stretto.coordinatorHost" $root }}:7070
+      - --coordinator={{ include "stretto.coordinators" $root }}
       - --state-dir=/var/lib/stretto/worker
       - --host=$(WORKER_HOST)
       - --slots=$(WORKER_SLOTS)
@@ -48,7 +48,7 @@ containers:
       {{- with $pool.env }}{{ toYaml . | nindent 6 }}{{ end }}
     ports:
       - {name: metrics, containerPort: 9091}
-    {{- include "stretto.probes" . | nindent 4 }}
+    {{- include "stretto.probes" (dict "readiness" "/readyz") | nindent 4 }}
     {{- $devices := deepCopy $pool.extraResources }}
     {{- if $pool.gpus }}{{ $_ := set $devices "nvidia.com/gpu" $pool.gpus }}{{ end }}
     {{- include "stretto.resources" (dict "resources" $pool.resources "more" $devices) | nindent 4 }}
