@@ -3,11 +3,11 @@
 # Packs programs with every shared library that a stock GPU machine does not have, stripped, so that the archive runs from
 # any folder. Prints its size and the glibc and driver it needs. `cmake --build BUILD --target bundle` calls it.
 #
-#   make.sh [--with-cuda-libraries] [--driver VERSION] [--limit MIB] [--script FILE]... [--golden FILE]... ARCHIVE.tar.zst FILE...
+#   make.sh [--with-cuda-libraries] [--driver VERSION] [--limit MIB] [--script FILE]... [--golden FILE]... ARCHIVE.tar.gz FILE...
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
-with_cuda=false driver="" limit=40 scripts=("$here/run.sh") golden=()
+with_cuda=false driver="" limit=56 scripts=("$here/run.sh" "$here/cuda_libraries.sh") golden=()
 while [[ "${1:-}" == --* ]]; do
   case "$1" in
     --with-cuda-libraries) with_cuda=true limit=4096; shift ;;
@@ -19,7 +19,6 @@ while [[ "${1:-}" == --* ]]; do
   esac
 done
 [[ $# -ge 2 ]] || { sed -n '3,6s/^# \{0,1\}//p' "$0" >&2; exit 2; }
-command -v zstd >/dev/null || { echo "$0: zstd is missing (deploy/install_packages.sh installs it)" >&2; exit 1; }
 archive=$1
 shift
 
@@ -62,7 +61,7 @@ glibc=$(find "$root/bin" "$root/lib" -type f -exec objdump -T {} + 2>/dev/null |
 
 mkdir -p "$(dirname "$archive")"
 # The same files give the same archive.
-tar -C "$work" --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -cf - stretto-bundle | zstd -q -12 -T0 -f -o "$archive"
+tar -C "$work" --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -cf - stretto-bundle | gzip -n >"$archive"
 bytes=$(stat -c %s "$archive")
 echo "$archive: $(((bytes + 1048575) / 1048576)) MiB, needs glibc ${glibc#GLIBC_}, NVIDIA driver ${driver:-none}"
 ((bytes <= limit << 20)) || { echo "$0: expected at most $limit MiB; build one architecture (STRETTO_CUDA_ARCHITECTURES)" >&2; exit 1; }

@@ -7,8 +7,8 @@
 #
 # --sanitize: every test again under compute-sanitizer's memcheck, and tests of kernels under its racecheck; slow.
 # STRETTO_COMPUTE_SANITIZER: that program (default: compute-sanitizer on PATH).
-# STRETTO_CUDA_LIBRARIES: folders, separated by colons, of CUDA's libraries (cuBLASLt, NCCL) where the system does not know
-# them, as in a Python installation: .../site-packages/nvidia/cu13/lib
+# CUDA's libraries (cuBLASLt, cuDNN, NCCL) are found where the system's loader, CUDA's installation or a Python's wheels have
+# them. STRETTO_CUDA_LIBRARIES: folders, separated by colons, to look in first. STRETTO_PEER_PYTHON: the Python (python3).
 set -uo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 if [[ "${1:-}" == --help || "${1:-}" == -h ]]; then
@@ -43,7 +43,9 @@ fi
 
 [[ ! -d "$here/golden" ]] || export STRETTO_GOLDEN="$here/golden"
 # Tests are linked to CUDA's libraries; stretto-bench opens them itself.
-export LD_LIBRARY_PATH="${STRETTO_CUDA_LIBRARIES:-}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+. "$here/cuda_libraries.sh"
+STRETTO_CUDA_LIBRARIES=$(cuda_libraries "$here/bin/libstretto_cuda.so" "${STRETTO_PEER_PYTHON:-python3}")
+export STRETTO_CUDA_LIBRARIES LD_LIBRARY_PATH="$STRETTO_CUDA_LIBRARIES${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 if devices=$("$here/bin/stretto-bench" devices 2>&1); then
   echo "$devices"
   report passed devices ""

@@ -1,27 +1,32 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# All checks and benchmarks of a GPU, in order, each with its PyTorch peer right behind it. Runs from an unpacked bundle
-# (bin/ beside it) and from the source tree.
+# Checks and benchmarks of a GPU, each benchmark with its PyTorch peer behind it. Runs from an unpacked bundle (bin/ beside it)
+# and from the source tree. Whatever a part does, the next one runs, and what is known so far is packed after each.
 set -uo pipefail
 
 FOLDER=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
 usage() {
   cat <<'TEXT'
-usage: gpu.sh [FLAGS]
-Writes one JSON and one text file per part to a folder, and clocks.csv with the GPU's clocks and power second by second.
-A part that cannot run has {"skipped": "the reason"}, one that fails {"failed": code}. Steps and schedules are measured only
-where the checks have passed into the same folder.
-  --out FOLDER      (default: gpu-results)
-  --budget SECONDS  in all; a part that no longer fits is skipped (default: 590)
-  --parts LIST      by comma, a name or the begin of one (default: all)
-                    checks  kernels.MODEL  step.MODEL  overlap.MODEL  of gpt3-2.7b and llama2-7b; peer.* run with theirs
+usage: gpu.sh [FLAGS] [CALL]
+Three calls, in this order; without one all three.
+  truth    the checks; kernels with cuDNN's attention off and on; a step of 4 layers of full width; the peers of both
+  step     the step of llama2-7b (of 16 layers below 130 GiB of memory) and its peer
+  overlap  schedules over an emulated link, leaving 0, 4, 8 and 16 SMs to collectives
+Prints every row as soon as it is known, and a table of at most 60 lines last. A part that fails, ends too late or cannot run is
+a row with its reason. Figures are `verified` if every check that they need has passed with these programs on this device, else
+`unverified`.
+  --out FOLDER      gets results.tar.gz and table.txt (default: gpu-results). A results.tar.gz that is there is continued:
+                    its checks count, its measured choices of algorithms are used, its other results are kept
+  --budget SECONDS  in all; a part that no longer fits is skipped (default: 540 for each call)
+  --parts LIST      by comma, a name or the beginning of one (default: all of the call)
   --device-index N  of `stretto-bench devices` (default: 0)
   --bench FILE      stretto-bench (default: bin/stretto-bench here, else build/release/bin/stretto-bench of the tree)
+  --dry-run         tiny shapes in f32: shows that all parts run and report, on an emulated device too
 environment:
   STRETTO_PEER_PYTHON     a Python with PyTorch for CUDA (default: python3)
-  STRETTO_CUDA_LIBRARIES  folders of CUDA's libraries that the system does not know
-Exit: 0; 1 a part failed; 2 arguments; 77 there is no GPU, with the reason.
+  STRETTO_CUDA_LIBRARIES  folders of CUDA's libraries to look in before CUDA's own and the Python's wheels
+Exit: 0; 1 a part failed or ended too late; 2 arguments; 77 there is no GPU, with the reason.
 TEXT
 }
 
@@ -30,52 +35,93 @@ fail() { # CODE MESSAGE
   exit "$1"
 }
 
-out=gpu-results budget=590 parts="" device_index=0
+out=gpu-results budget="" parts="" device_index=0 call="" dry_run=false
 bench=$FOLDER/bin/stretto-bench
 [[ -x $bench ]] || bench=$FOLDER/../../build/release/bin/stretto-bench
 while (($# > 0)); do
   case $1 in
     -h | --help) usage; exit 0 ;;
+    --dry-run) dry_run=true; shift ;;
     --out | --budget | --parts | --device-index | --bench)
       (($# > 1)) || fail 2 "$1: found no value, expected one; see --help"
       name=${1#--}
       declare "${name//-/_}=$2"
       shift 2
       ;;
-    *) fail 2 "found argument '$1', expected one of those in --help" ;;
+    truth | step | overlap) call=$1; shift ;;
+    *) fail 2 "found argument '$1', expected truth, step, overlap or one of those in --help" ;;
   esac
 done
+[[ -n $budget ]] || budget=$((540 * (${#call} > 0 ? 1 : 3)))
 [[ $budget =~ ^[1-9][0-9]*$ ]] || fail 2 "--budget: found '$budget', expected a number of seconds above 0"
 [[ $device_index =~ ^[0-9]+$ ]] || fail 2 "--device-index: found '$device_index', expected a number"
 [[ $out != *[[:space:]]* ]] || fail 2 "--out: found '$out', expected a path without spaces"
 [[ -x $bench ]] || fail 2 "--bench: found no program $bench; build stretto-bench first"
+bench=$(cd "$(dirname "$bench")" && pwd)/$(basename "$bench")
+BIN=$(dirname "$bench") PYTHON=${STRETTO_PEER_PYTHON:-python3}
+LIBRARIES=$FOLDER/cuda_libraries.sh
+[[ -e $LIBRARIES ]] || LIBRARIES=$FOLDER/../../deploy/bundle/cuda_libraries.sh
+. "$LIBRARIES"
 
-# A part, the seconds that it needs at least, and its command; {} is the file that it writes JSON to.
-GPU="--device cuda --device-index $device_index --tuning $out/tuning"
-GPT="--model gpt3-2.7b --dtype bf16 --micro-batch 8"
-LLAMA="--model llama2-7b --dtype bf16 --micro-batch 1 --recompute selective"
-peer="${STRETTO_PEER_PYTHON:-python3} $FOLDER/torch_gpu_peer.py"
+WORK=$(mktemp -d)
+trap 'rm -rf "$WORK"' EXIT
+RESULTS=$WORK/results
+
+libraries=$(cuda_libraries "$BIN/libstretto_cuda.so" "$PYTHON")
+# PyTorch has libraries of its own, which ours must not replace: only our programs see these folders.
+ours=(env "STRETTO_CUDA_LIBRARIES=$libraries" "LD_LIBRARY_PATH=$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}")
+devices=$(timeout -k 10 60 "${ours[@]}" "$bench" devices 2>&1) || { echo "skipped: ${devices#error: }"; exit 77; }
+device=$(sed -n "s/^$device_index  *//p" <<<"$devices")
+memory=$(sed -n 's/.* \([0-9]*\)\.[0-9] GiB$/\1/p' <<<"$device")
+
+# The work of the parts. 7B with f32 masters and moments is 113 GiB before activations.
+full="--model llama2-7b --dtype bf16" layers=32 many="--repeats 10"
+((${memory:-0} >= 130)) || layers=16
+brief="--warm-up-seconds 4 --seconds 8" long="--warm-up-seconds 10 --seconds 30"
+wide="--model llama2-7b --layers 8 --ranks 8 --batch 2 --dtype bf16 --wire bf16 --repeats 3"
+tokens=131072 few=32768 alpha=12 blocks=4 peer_flags=""
+if $dry_run; then
+  full="--model llama-tiny --dtype f32 --sequence 16" layers=1 many="--limit-size 64 --working-set-mib 1 --repeats 1 --warm-up 0"
+  brief="--warm-up-seconds 0 --seconds 0" long=$brief tokens=32 few=32 alpha=50 blocks=1 peer_flags=--dry-run
+  wide="--model llama-tiny --layers 1 --ranks 2 --batch 2 --sequence 16 --repeats 1 --steps 1 --warm-up-steps 0"
+fi
+gpu="--device cuda --device-index $device_index --tuning $RESULTS/tuning"
+peer="$PYTHON -u $FOLDER/torch_gpu_peer.py --device-index $device_index $peer_flags"
+kernels="$bench kernels $gpu $full --layers $layers $many --micro-batch 2 --json {}"
+step="$bench step $gpu $full --micro-batch 1 --json {}"
+products=CudaProductsTest.* attention=*Cudnn*:*CudaAttention*
+
+# CALL NAME NEEDS LIMIT CHECKS COMMAND: the part is skipped where less than NEEDS seconds are left, and has at most LIMIT. Its
+# figures need CHECKS, by comma; `-`: it is a check; `peer`: they are PyTorch's. {} is the file that it writes JSON to.
 PARTS=(
-  "checks 60 $FOLDER/run.sh"
-  "kernels.gpt3-2.7b 60 $bench kernels $GPU $GPT --epilogues --json {}"
-  "peer.kernels.gpt3-2.7b 40 $peer kernels --device-index $device_index --like $out/kernels.gpt3-2.7b.json --json {}"
-  "kernels.llama2-7b 60 $bench kernels $GPU --model llama2-7b --dtype bf16 --micro-batch 2 --json {}"
-  "peer.kernels.llama2-7b 40 $peer kernels --device-index $device_index --like $out/kernels.llama2-7b.json --json {}"
-  "step.gpt3-2.7b 150 $bench step $GPU $GPT --json {}"
-  "peer.step.gpt3-2.7b 200 $peer step --device-index $device_index --like $out/step.gpt3-2.7b.json --json {}"
-  "step.llama2-7b 300 $bench step $GPU $LLAMA --json {}"
-  "peer.step.llama2-7b 250 $peer step --device-index $device_index --like $out/step.llama2-7b.json --json {}"
-  "overlap.llama2-7b 200 $bench overlap $GPU --model llama2-7b --layers 8 --ranks 8 --batch 2 --dtype bf16 --wire bf16
-     --schedules megatron_sync,megatron_async,domino_row --slices 2,1 --repeats 3 --link-latency-us 12
-     --link-gbytes 135,270 --link-blocks 2,4 --json {}"
+  "truth checks.kernels 20 100 - $BIN/kernels_cuda_test --gtest_filter=*:-$products:$attention"
+  "truth checks.products 20 60 - $BIN/kernels_cuda_test --gtest_filter=$products"
+  "truth checks.cudnn 20 60 - $BIN/kernels_cuda_test --gtest_filter=$attention"
+  "truth checks.steps 20 100 - $BIN/cuda_steps_test"
+  "truth kernels.own 20 70 kernels,products env STRETTO_CUDNN=0 $kernels"
+  "truth kernels.cudnn 10 40 kernels,cudnn env STRETTO_CUDNN=1 $kernels --only attention"
+  "truth peer.kernels 20 60 peer $peer kernels --like $RESULTS/kernels.own.json --json {}"
+  "truth step.wide.own 20 70 kernels,products,steps env STRETTO_CUDNN=0 $step --layers $((layers > 4 ? 4 : layers)) --tokens $few $brief"
+  "truth step.wide.cudnn 20 70 kernels,products,cudnn,steps env STRETTO_CUDNN=1 $step --layers $((layers > 4 ? 4 : layers)) --tokens $few $brief"
+  "truth peer.step.wide 30 150 peer $peer step --like $RESULTS/step.wide.own.json --json {} $brief"
+  "step step.7b 60 200 kernels,products,cudnn,steps $step --layers $layers --tokens $tokens $long"
+  "step step.7b.selective 60 160 kernels,products,cudnn,steps $step --layers $layers --tokens $tokens --recompute selective $brief"
+  "step peer.step.7b 60 300 peer $peer step --like $RESULTS/step.7b.json $RESULTS/step.7b.selective.json --json {} $brief"
 )
-NAMES=$(for part in "${PARTS[@]}"; do echo "${part%% *}"; done)
+for gbytes in 270 135; do
+  for sms in 0 4 8 16; do
+    PARTS+=("overlap overlap.$gbytes.sms-$sms 20 130 kernels,products,cudnn,steps $bench overlap $gpu --collective-sms $sms $wide
+      --schedules megatron_sync,domino_row --slices 2,1 --link-latency-us $alpha --link-gbytes $gbytes --link-blocks $blocks")
+  done
+done
+NAMES=$(for part in "${PARTS[@]}"; do awk '{print $2; exit}' <<<"$part"; done)
 
-selected() { # NAME
+selected() { # CALL NAME
   local wanted
+  [[ -z $call || $call == "$1" ]] || return 1
   [[ -n $parts ]] || return 0
   for wanted in ${parts//,/ }; do
-    [[ $1 == "$wanted"* || $1 == "peer.$wanted"* ]] && return 0
+    [[ $2 == "$wanted"* || $2 == "peer.$wanted"* ]] && return 0
   done
   return 1
 }
@@ -84,89 +130,137 @@ for wanted in ${parts//,/ }; do
     fail 2 "--parts: found '$wanted', expected some of $(tr '\n' ' ' <<<"$NAMES")"
 done
 
-export LD_LIBRARY_PATH="${STRETTO_CUDA_LIBRARIES:-}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
-devices=$("$bench" devices 2>&1) || { echo "skipped: ${devices#error: }"; exit 77; }
-echo "$devices"
-
-mkdir -p "$out/tuning"
+mkdir -p "$out"
+out=$(cd "$out" && pwd)
+[[ ! -e $out/results.tar.gz ]] || tar -C "$WORK" -xzf "$out/results.tar.gz" ||
+  fail 2 "--out: found $out/results.tar.gz, which cannot be unpacked, expected one of gpu.sh"
+mkdir -p "$RESULTS/tuning"
+# A check counts for the programs that it ran with, on its device.
+identity=$({ cat "$BIN"/{stretto-bench,libstretto_cuda.so,kernels_cuda_test,cuda_steps_test} 2>/dev/null
+  echo "$device $(cat /sys/module/nvidia/version 2>/dev/null)"; } | sha256sum | cut -c1-16)
+{
+  echo "$device"
+  echo "driver $(cat /sys/module/nvidia/version 2>/dev/null || echo unknown), programs $identity, CUDA's libraries in ${libraries:-the system}"
+} | tee "$RESULTS/machine.txt"
 sampler=""
 if command -v nvidia-smi >/dev/null; then
   nvidia-smi -i "$device_index" -l 1 --format=csv \
     --query-gpu=timestamp,name,driver_version,clocks.sm,clocks.mem,power.draw,temperature.gpu,ecc.errors.uncorrected.volatile.total \
-    >"$out/clocks.csv" 2>&1 &
+    >>"$RESULTS/clocks.csv" 2>&1 &
   sampler=$!
 fi
-trap '[[ -z $sampler ]] || kill "$sampler" 2>/dev/null' EXIT
+
+pack() {
+  tar -C "$WORK" -czf "$out/.results" results && mv "$out/.results" "$out/results.tar.gz"
+}
+finish() {
+  trap - TERM INT
+  [[ -z $sampler ]] || kill "$sampler" 2>/dev/null
+  python3 "$FOLDER/gpu_table.py" "$RESULTS" >"$out/table.txt" 2>"$WORK/error" ||
+    { cat "$RESULTS/machine.txt"; cut -f2-6 "$RESULTS/parts.tsv"; tail -1 "$WORK/error"; } | head -60 >"$out/table.txt"
+  cp "$out/table.txt" "$RESULTS/"
+  pack
+  echo
+  cat "$out/table.txt"
+}
+# Bash calls this between commands and while it waits for a part.
+interrupted() {
+  [[ -z $running ]] || { kill "$(cat "$WORK/pid")" 2>/dev/null; note failed "$running" $((SECONDS - began)) "" "gpu.sh was interrupted"; }
+  finish
+  exit 1
+}
+running="" began=0
+trap interrupted TERM INT
 
 failures=0
-note() { # NAME KEY VALUE: the JSON of a part that wrote none
-  [[ -s $out/$1.json ]] || printf '{"%s": "%s"}\n' "$2" "$(tr -d '"\\\n' <<<"$3")" >"$out/$1.json"
+note() { # STATUS NAME SECONDS MARK REASON: the part's row, and the line of parts.tsv in place of an earlier one
+  { awk -F'\t' -v name="$2" '$3 != name' "$RESULTS/parts.tsv" 2>/dev/null
+    printf '%s\t%s\t%s\t%s\t%s\t%s\n' "$identity" "$1" "$2" "$3" "$4" "$(tr '\t\n' '  ' <<<"$5")"; } >"$WORK/parts"
+  mv "$WORK/parts" "$RESULTS/parts.tsv"
+  echo "$1: $2 ($3 s)${4:+ $4}${5:+: $5}"
+  pack
 }
-run() { # NAME SECONDS COMMAND...
-  local name=$1 needs=$2 left=$((budget - SECONDS)) command=("${@:3}") code
-  rm -f "$out/$name.json"
-  if [[ $name == step.* || $name == overlap.* ]] && ! grep -q '"passed"' "$out/checks.json" 2>/dev/null; then
-    note "$name" skipped "the checks have not passed into $out; run --parts checks,${name%%.*}"
-    echo "skipped: $name: the checks have not passed into $out; run --parts checks,${name%%.*}"
-    return
+mark_of() { # CHECKS: what figures that need them carry
+  local check found
+  case $1 in - | peer) return ;; esac
+  $dry_run && { echo "unverified (dry run)"; return; }
+  for check in ${1//,/ }; do
+    found=$(awk -F'\t' -v id="$identity" -v name="checks.$check" '$1 == id && $3 == name {print $2}' "$RESULTS/parts.tsv" 2>/dev/null)
+    [[ $found == passed ]] || { echo "unverified (checks.$check: ${found:-not run})"; return; }
+  done
+  echo verified
+}
+show() { # NAME MARK: the rows of a part as they come; a test that passes is none
+  local line count=0
+  while IFS= read -r line || [[ -n $line ]]; do
+    [[ $line != "[ RUN "* && $line != "[       OK"* && -n $line ]] || continue
+    ((++count <= 100)) && printf '%s%s | %s\n' "$1" "${2:+ ${2%% *}}" "$line"
+    ((count != 101)) || echo "$1 | more rows in $1.txt of results.tar.gz"
+  done
+}
+# A group of tests has passed if tests passed in it: one that ran none proves nothing.
+checked() { # NAME
+  local passed
+  passed=$(sed -n 's/^\[  PASSED  \] \([0-9]*\) tests\{0,1\}\.$/\1/p' "$RESULTS/$1.txt" | tail -1)
+  ((${passed:-0} > 0)) && echo "$passed tests"
+}
+reason_of() { # NAME
+  local failed
+  failed=$(sed -n 's/^\[  FAILED  \] \(.*\) (.*ms)$/\1/p' "$RESULTS/$1.txt")
+  if [[ -n $failed ]]; then
+    echo "$(wc -l <<<"$failed") tests failed, the first: $(head -1 <<<"$failed")"
+  else
+    grep -v '^$' "$RESULTS/$1.txt" | tail -1 | sed 's/^skipped: //' | cut -c1-300
   fi
-  if ((left < needs)); then
-    note "$name" skipped "$left s of the budget left, $needs s needed"
-    echo "skipped: $name: $left s of the budget left, $needs s needed"
-    return
-  fi
-  [[ -e ${command[0]} ]] || command -v "${command[0]}" >/dev/null || {
-    note "$name" skipped "no ${command[0]}"
-    echo "skipped: $name: no ${command[0]}"
-    return
-  }
-  timeout -k 10 "$left" "${command[@]//\{\}/$out/$name.json}" >"$out/$name.txt" 2>&1
-  code=$?
-  case $code in
+}
+run() { # CALL NAME NEEDS LIMIT CHECKS COMMAND...
+  local name=$2 needs=$3 limit=$4 checks=$5 command=("${@:6}") left=$((budget - 10 - SECONDS)) mark program
+  mark=$(mark_of "$checks")
+  rm -f "$RESULTS/$name".{json,txt}
+  ((left >= needs)) || { note skipped "$name" 0 "" "$left s of the budget left, $needs s needed"; return; }
+  ((left > limit)) || limit=$left
+  program=${command[0]}
+  [[ $program != env ]] || program=${command[2]}
+  command -v "$program" >/dev/null || { note skipped "$name" 0 "" "no $program"; return; }
+  command=("${command[@]//\{\}/$RESULTS/$name.json}")
+  [[ $checks == peer ]] || command=("${ours[@]}" "${command[@]}")
+  running=$name began=$SECONDS
+  {
+    exec 3>&1
+    [[ $name != overlap.* ]] || exec 3>"$RESULTS/$name.json" # what it prints for people is on standard error
+    timeout -k 10 "$limit" "${command[@]}" 2>&1 >&3 &
+    echo $! >"$WORK/pid"
+    wait $!
+    echo $? >"$WORK/code"
+  } | tee "$RESULTS/$name.txt" | show "$name" "$mark" &
+  wait $!
+  running=""
+  ended "$name" "$checks" "$mark" "$limit" $((SECONDS - began)) "$(cat "$WORK/code")"
+}
+ended() { # NAME CHECKS MARK LIMIT SECONDS CODE
+  local tests=""
+  case $6 in
     0)
-      note "$name" passed "see $name.txt"
-      echo "passed: $name ($SECONDS s so far)"
+      if [[ $2 == - ]] && ! tests=$(checked "$1"); then
+        note skipped "$1" "$5" "" "ran no test: $(reason_of "$1")"
+      else
+        note passed "$1" "$5" "$3" "$tests"
+      fi
       ;;
-    77)
-      note "$name" skipped "$(tail -1 "$out/$name.txt" | sed 's/^skipped: //')"
-      echo "skipped: $name: $(tail -1 "$out/$name.txt" | sed 's/^skipped: //')"
+    77) note skipped "$1" "$5" "" "$(reason_of "$1")" ;;
+    124 | 137)
+      failures=$((failures + 1))
+      note timeout "$1" "$5" "$3" "the limit is $4 s; last: $(reason_of "$1")"
       ;;
     *)
-      note "$name" failed "$code"
       failures=$((failures + 1))
-      echo "failed: $name: exit code $code: $(tail -1 "$out/$name.txt")"
+      note failed "$1" "$5" "$3" "exit code $6: $(reason_of "$1")"
       ;;
   esac
 }
 for part in "${PARTS[@]}"; do
   read -r -d '' -a words <<<"$part"
-  selected "${words[0]}" && run "${words[@]}"
+  selected "${words[0]}" "${words[1]}" && run "${words[@]}"
 done
-
-# Ours and the peer's, side by side.
-command -v python3 >/dev/null && python3 - "$out" <<'PYTHON'
-import json, pathlib, sys
-folder = pathlib.Path(sys.argv[1])
-def load(name):
-    path = folder / f"{name}.json"
-    return json.loads(path.read_text()) if path.exists() else {}
-for model in ("gpt3-2.7b", "llama2-7b"):
-    ours, peer = load(f"kernels.{model}"), load(f"peer.kernels.{model}")
-    if "copy" in ours:
-        print(f"{model}: copy {ours['copy']['bytes_per_second'] / 1e9:.0f} GB/s, "
-              f"product {ours['product']['flops_per_second'] / 1e12:.0f} TFLOP/s; PyTorch: " +
-              (", ".join(f"{row['operation']} {row['bytes_per_second'] / 1e9:.0f} GB/s"
-                         if row["bytes"] else
-                         f"{row['operation']} {row['flops_per_second'] / 1e12:.0f} TFLOP/s"
-                         for row in peer["kernels"]) if "kernels" in peer else
-               peer.get("skipped", "not run")))
-    ours, peer = load(f"step.{model}"), load(f"peer.step.{model}")
-    if "tokens_per_second" in ours:
-        mfu = f", MFU {ours['mfu']:.1%}" if ours["mfu"] else ""
-        print(f"{model}: {ours['tokens_per_second']:.0f} tokens/s{mfu}")
-        for v in peer.get("variants", []):
-            print(f"  PyTorch {v['name']}: " + (v.get("skipped") or
-                  f"{v['tokens_per_second']:.0f} tokens/s, ours is "
-                  f"{ours['tokens_per_second'] / v['tokens_per_second']:.3f} of it"))
-PYTHON
+finish
 exit $((failures > 0))

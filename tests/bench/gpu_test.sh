@@ -1,71 +1,166 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# gpu.sh and torch_gpu_peer.py as far as they go without a GPU, and gpu.sh's order with a program that says yes to all.
-# usage: gpu_test.sh STRETTO_BENCH
+# gpu.sh and torch_gpu_peer.py as far as they go without a GPU: programs that pretend to have one and fail in every way, and
+# a dry run of the three calls on the emulated device.
+# usage: gpu_test.sh STRETTO_BENCH FAKES    FAKES has the emulated plug-in and a driver (tests/integration/gpu)
 set -uo pipefail
 
-bench=$1
+bench=$1 fakes=$2
 folder=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$folder/expect.sh"
 
 gpu() { "$folder/gpu.sh" --out "$scratch/out" "$@"; }
 peer() { PYTHONDONTWRITEBYTECODE=1 python3 "$folder/torch_gpu_peer.py" "$@"; }
+said() { sed 's/ ([0-9]* s)//' "$scratch/said" | grep -qF -- "$1"; } # how long a part took is not compared
+unpack() { rm -rf "$scratch/results" && tar -C "$scratch" -xzf "${1:-$scratch/out}/results.tar.gz"; }
 
 expect "help is no error" exits_with 0 gpu --help
 expect "an unknown argument is refused" exits_with 2 gpu --tempo 2
 expect "a budget of nothing is refused" exits_with 2 gpu --bench "$bench" --budget 0
-expect "the refusal says which" grep -q -- "--budget: found '0', expected" "$scratch/said"
-expect "an unknown part is refused" exits_with 2 gpu --bench "$bench" --parts kernels,fugue
-expect "the refusal names the parts" grep -q "found 'fugue', expected some of checks kernels.gpt3-2.7b" "$scratch/said"
+expect "the refusal says which" said "--budget: found '0', expected"
 expect "without a GPU it is skipped" env CUDA_VISIBLE_DEVICES= bash -c '"$@"; (($? == 77))' _ \
   "$folder/gpu.sh" --bench "$bench" --out "$scratch/out" >"$scratch/said"
 expect "with the reason" grep -q "^skipped: ." "$scratch/said"
 
-# A program that has a GPU, writes what --json asks for, and fails at the step of one model.
-cat >"$scratch/stretto-bench" <<'BENCH'
+# Programs that have a GPU. stretto-bench writes what --json asks for. A part does as $scratch/bin/PART.does says.
+mkdir "$scratch/bin"
+cat >"$scratch/bin/program" <<'PROGRAM'
 #!/usr/bin/env bash
-[[ $1 == devices ]] && { echo "0  fake"; exit; }
-[[ "$*" == step*llama2* ]] && { echo "error: no memory"; exit 1; }
+name=$(basename "$0") folder=$(dirname "$0")
+[[ $1 == devices ]] && { echo "0  NVIDIA H200  GPU-1  capability 9.0  132 SMs  139.8 GiB"; exit; }
+[[ $name != stretto-bench ]] || name=$1
+case "$*" in *:-Cuda*) ;; *CudaProductsTest*) name=products ;; *Cudnn*) name=cudnn ;; esac
+echo "$name $*" >>"$folder/calls"
+if [[ -e $folder/$name.does ]]; then . "$folder/$name.does"; fi
+[[ $name == kernels || $name == step ]] || { echo "[  PASSED  ] 12 tests."; exit; }
 while (($# > 0)); do
   if [[ $1 == --json ]]; then
-    echo '{"copy": {"bytes_per_second": 4e12}, "product": {"flops_per_second": 7e14}, "kernels": [],
-           "tokens_per_second": 30000, "mfu": 0.5}' >"$2"
+    echo '{"copy": {"bytes": 8, "seconds": 2e-12}, "product": {"flops": 7, "seconds": 1e-14}, "work": {"layers": 32},
+           "kernels": [{"place": "fwd qkv gemm", "flops": 6, "seconds": 1e-14}], "recompute": "none",
+           "tokens_per_second": 30000, "mfu": 0.5, "memory_bytes": 1}' >"$2"
   fi
   shift
 done
-BENCH
-chmod +x "$scratch/stretto-bench"
-without_peer=(env STRETTO_PEER_PYTHON=/nowhere/python "$folder/gpu.sh" --out "$scratch/out" --bench "$scratch/stretto-bench")
-expect "what has not been checked is not measured" exits_with 0 "${without_peer[@]}" --parts overlap
-expect "and it says so" grep -q "^skipped: overlap.llama2-7b: the checks have not passed into $scratch/out; run --parts checks,overlap" "$scratch/said"
-echo '{"passed": "see checks.txt"}' >"$scratch/out/checks.json"
-expect "a part that fails fails the run" exits_with 1 "${without_peer[@]}" --parts kernels,step
-expect "it says which" grep -q "^failed: step.llama2-7b: exit code 1: error: no memory" "$scratch/said"
-expect "the others passed" grep -q "^passed: step.gpt3-2.7b" "$scratch/said"
-expect "a peer that is not there is skipped" grep -q "^skipped: peer.step.gpt3-2.7b: no /nowhere/python" "$scratch/said"
-expect "the figures stand at the end" grep -q "^gpt3-2.7b: 30000 tokens/s, MFU 50.0%" "$scratch/said"
-expect "every part has its JSON" python3 - "$scratch/out" <<'PYTHON'
-import json, pathlib, sys
-folder = pathlib.Path(sys.argv[1])
-load = lambda name: json.loads((folder / f"{name}.json").read_text())
-assert load("step.llama2-7b") == {"failed": "1"}, load("step.llama2-7b")
-assert load("peer.step.gpt3-2.7b") == {"skipped": "no /nowhere/python"}
-assert load("kernels.llama2-7b")["copy"]["bytes_per_second"] == 4e12
-assert load("overlap.llama2-7b")["skipped"].startswith("the checks have not passed"), load("overlap.llama2-7b")
+PROGRAM
+chmod +x "$scratch/bin/program"
+for name in stretto-bench kernels_cuda_test cuda_steps_test; do ln -s program "$scratch/bin/$name"; done
+does() { echo "$2" >"$scratch/bin/$1.does"; }
+alone=(env STRETTO_PEER_PYTHON=/nowhere/python "$folder/gpu.sh" --out "$scratch/out" --bench "$scratch/bin/stretto-bench")
+
+expect "an unknown part is refused" exits_with 2 gpu --bench "$scratch/bin/stretto-bench" --parts kernels,fugue
+expect "the refusal names the parts" said "found 'fugue', expected some of checks.kernels checks.products"
+
+expect "what has not been checked is measured" exits_with 0 "${alone[@]}" --parts step.7b
+expect "and is unverified" said "passed: step.7b unverified (checks.kernels: not run)"
+expect "a figure says so" grep -q '^unverified step.7b  *32 layers, none' "$scratch/out/table.txt"
+
+does products 'printf "[  FAILED  ] CudaProductsTest.Bits (3 ms)\n[  FAILED  ] CudaProductsTest.Bits\n"; exit 1'
+does cudnn 'echo "[  SKIPPED ] 2 tests."; echo "[  PASSED  ] 0 tests."; exit'
+does cuda_steps_test 'echo "[ RUN      ] CudaStepsTest.Hangs"; exec sleep 600'
+# Truth in the order of its parts, with the time for the checks of steps cut short.
+sed 's/"truth checks.steps 20 100/"truth checks.steps 1 1/' "$folder/gpu.sh" >"$scratch/gpu.sh"
+ln -s "$folder/gpu_table.py" "$folder/../../deploy/bundle/cuda_libraries.sh" "$scratch"
+expect "failed checks do not stop the figures" exits_with 1 env STRETTO_PEER_PYTHON=/nowhere/python bash "$scratch/gpu.sh" truth \
+  --out "$scratch/out" --bench "$scratch/bin/stretto-bench"
+for row in "passed: checks.kernels: 12 tests" \
+  "failed: checks.products: exit code 1: 1 tests failed, the first: CudaProductsTest.Bits" \
+  "skipped: checks.cudnn: ran no test" \
+  "timeout: checks.steps: the limit is 1 s; last: [ RUN      ] CudaStepsTest.Hangs" \
+  "passed: kernels.own unverified (checks.products: failed)" \
+  "passed: kernels.cudnn unverified (checks.cudnn: skipped)" \
+  "passed: step.wide.own unverified (checks.products: failed)" \
+  "skipped: peer.step.wide: no /nowhere/python"; do
+  expect "the row '$row'" said "$row"
+done
+expect "cuDNN is off and then on" test "$(grep -c '^kernels .*--only attention' "$scratch/bin/calls")" -eq 1
+expect "the table is at the end" bash -c 'tail -"$(wc -l <"$1/table.txt")" "$2" | cmp - "$1/table.txt"' _ "$scratch/out" "$scratch/said"
+expect "of at most 60 lines" test "$(wc -l <"$scratch/out/table.txt")" -le 60
+expect "results of other calls are kept" grep -q "^unverified step.7b  *32 layers, none" "$scratch/out/table.txt"
+unpack
+expect "figures carry their mark" python3 - "$scratch/results/figures.json" <<'PYTHON'
+import json, sys
+figures = json.load(open(sys.argv[1]))
+assert {f["mark"] for f in figures} == {"unverified"}, figures
+assert any(f["part"] == "kernels.own" and f["what"] == "fwd qkv gemm" and f["value"] == 600 for f in figures), figures
 PYTHON
-expect "what no longer fits the budget is skipped" exits_with 0 "${without_peer[@]}" --parts overlap --budget 30
-expect "with the reason" grep -q "^skipped: overlap.llama2-7b: 30 s of the budget left, 200 s needed" "$scratch/said"
+
+rm "$scratch"/bin/*.does
+expect "checks that pass" exits_with 0 "${alone[@]}" --parts checks
+expect "verify what is measured in a later call" exits_with 0 "${alone[@]}" step
+expect "which says so" said "passed: step.7b verified"
+expect "a figure says so too" grep -q '^verified  *step.7b  *32 layers, none' "$scratch/out/table.txt"
+expect "but what was measured before is as it was" grep -q '^unverified kernels.own ' "$scratch/out/table.txt"
+echo "# another build" >>"$scratch/bin/program"
+expect "checks of other programs" exits_with 0 "${alone[@]}" --parts step.7b
+expect "verify nothing" said "passed: step.7b unverified (checks.kernels: not run)"
+
+# What is measured when a part dies or the whole run is stopped comes home.
+does kernels 'echo "  12.5 us  fwd qkv gemm"; kill -SEGV $$'
+expect "a part that dies" exits_with 1 "${alone[@]}" --parts kernels.own,step.wide.own
+expect "leaves its rows" said "kernels.own unverified |   12.5 us  fwd qkv gemm"
+expect "and is one" said "failed: kernels.own unverified (checks.kernels: not run): exit code 139: "
+expect "the next one runs" said "passed: step.wide.own"
+unpack
+expect "its rows are in the archive" grep -q "12.5 us" "$scratch/results/kernels.own.txt"
+does step 'echo "step 1: 0.5 s"; touch "$folder/begun"; exec sleep 600'
+"${alone[@]}" --parts kernels.own,step.wide.own >"$scratch/said" 2>&1 &
+for ((i = 0; i < 600; ++i)); do [[ ! -e $scratch/bin/begun ]] || break; sleep 0.1; done
+kill $!
+wait $!
+expect "a run that is stopped fails" test $? -eq 1
+expect "it says what it did" grep -q "^failed: step.wide.own ([0-9]* s): gpu.sh was interrupted" "$scratch/said"
+expect "and ends with the table" grep -q "^failed *step.wide.own .*interrupted" <(tail -30 "$scratch/said")
+unpack
+expect "with all rows in the archive" grep -q "step 1: 0.5 s" "$scratch/results/step.wide.own.txt"
+rm "$scratch"/bin/*.does
+expect "what no longer fits the budget is skipped" exits_with 0 "${alone[@]}" --parts overlap.135.sms-16 --budget 20
+expect "with the reason" grep -q "^skipped: overlap.135.sms-16 .* s of the budget left, 20 s needed" "$scratch/said"
+
+# All three calls with the real program on the emulated device.
+mkdir "$scratch/dry"
+cp "$bench" "$fakes/emulated/libstretto_cuda.so" "$scratch/dry"
+cp "$scratch/bin/program" "$scratch/dry/kernels_cuda_test"
+cp "$scratch/bin/program" "$scratch/dry/cuda_steps_test"
+export LD_LIBRARY_PATH=$fakes/driver
+dry() { "$folder/gpu.sh" --dry-run --out "$scratch/home" --bench "$scratch/dry/stretto-bench" "$1"; }
+for call in truth step; do
+  expect "a dry run of $call" exits_with 0 dry $call
+done
+dry overlap >"$scratch/said" 2>&1 # its rows are below
+((failures == 0)) || cat "$scratch/said"
+unset LD_LIBRARY_PATH
+unpack "$scratch/home"
+expect "every part of the calls has its row and its figures" python3 - "$scratch" "$folder/gpu.sh" <<'PYTHON'
+import json, pathlib, re, sys
+folder = pathlib.Path(sys.argv[1])
+rows = [line.split("\t") for line in (folder / "results/parts.tsv").read_text().splitlines()]
+found = {row[2]: row[1] for row in rows}
+# A time below its bound fails the row, not its figures: the emulated device has a clock of its own, and others use this CPU.
+found |= {row[2]: "passed" for row in rows if row[1] == "failed" and " expected at least 0.99 of " in row[5]}
+names = re.findall(r'^  "(?:truth|step) (\S+)', pathlib.Path(sys.argv[2]).read_text(), re.M)
+names += [f"overlap.{gbytes}.sms-{sms}" for gbytes in (270, 135) for sms in (0, 4, 8, 16)]
+assert set(names) == set(found) and len(names) == 21, (names, found)
+for name in names:
+    assert found[name] in (("passed", "skipped") if name.startswith("peer.") else ("passed",)), (name, found)
+figures = json.loads((folder / "results/figures.json").read_text())
+assert all(f["value"] > 0 and f["mark"] == "unverified" for f in figures), figures
+measured = {name for name in names if not re.match("checks|peer", name)}
+assert {f["part"] for f in figures} == measured, measured
+PYTHON
+expect "its table has at most 60 lines" test "$(wc -l <"$scratch/home/table.txt")" -le 60
 
 like=$scratch/like.json
 echo '{"dtype": "bf16", "work": {"family": "gpt"}}' >"$like"
-expect "the peer compiles" env PYTHONPYCACHEPREFIX="$scratch/pycache" python3 -m py_compile "$folder/torch_gpu_peer.py"
+for script in torch_gpu_peer torch_gpu_kernels torch_gpu_step gpu_table; do
+  expect "$script compiles" env PYTHONPYCACHEPREFIX="$scratch/pycache" python3 -m py_compile "$folder/$script.py"
+done
+expect "the table wants a folder" exits_with 2 python3 "$folder/gpu_table.py" "$scratch/nowhere"
 expect "the peer wants a report of ours" exits_with 2 peer step --like "$scratch/none.json"
 expect "and a whole one" exits_with 2 peer step --like "$like"
-expect "saying what is missing" grep -q "found no work.layers, expected the JSON of stretto-bench step" "$scratch/said"
-"$bench" step --model gpt-tiny --dtype f32 --sequence 16 --micro-batches 1 --seconds 0 --warm-up-seconds 0 \
-  --json "$like" >/dev/null || { echo "FAILED: stretto-bench step"; failures=$((failures + 1)); }
-expect "an unknown variant is refused" exits_with 2 peer step --like "$like" --variants eager,jit
-expect "the refusal says so" grep -q "found 'jit', expected some of eager,compile" "$scratch/said"
+expect "saying what is missing" said "found no work.layers, expected the JSON of stretto-bench step"
+cp "$scratch/results/step.7b.json" "$like"
+expect "an unknown variant is refused" exits_with 2 peer step --like "$scratch/none.json" "$like" --variants eager.flash,jit.flash
+expect "the refusal says so" said "found 'jit.flash', expected MODE.BACKEND with one of compile,eager"
 expect "no repeats are refused" exits_with 2 peer kernels --like "$like" --repeats 0
 expect "without PyTorch or a GPU the peer is skipped" env CUDA_VISIBLE_DEVICES= bash -c '"$@"; (($? == 77))' _ \
   env PYTHONDONTWRITEBYTECODE=1 python3 "$folder/torch_gpu_peer.py" step --like "$like" >"$scratch/said"

@@ -11,6 +11,7 @@
 #include "worker/engine/layout/layout.h"
 #include "worker/trainer/agreement/sum_in_turn.h"
 #include "worker/trainer/agreement/work_together.h"
+#include "worker/trainer/exit_reason.h"
 
 namespace stretto::trainer {
 absl::StatusOr<std::unique_ptr<Evaluation>> Evaluation::Create(
@@ -57,7 +58,8 @@ absl::StatusOr<std::optional<double>> Evaluation::MeanLoss(Stop stop) {
     };
     const auto read = [&]() -> absl::Status {
       for (int mb = 0; mb < in_run; ++mb) {
-        for (int64_t share = 0; share < shares; ++share) RETURN_IF_ERROR(read_share(mb, share));
+        for (int64_t share = 0; share < shares; ++share)
+          RETURN_IF_ERROR(OfData(read_share(mb, share)));
       }
       return absl::OkStatus();
     };

@@ -30,7 +30,7 @@ class Evaluation {
   // Returns the mean loss over tokens() of the first batches of the data, without dropout: f64 sums
   // of batches, added in their order. All ranks return the same bits. Returns nothing if `stop`,
   // which has the same result on all ranks, returned true before a run. Errors: those of `stop`,
-  // Sampler::ReadBatch, Executor::Run and Communicator.
+  // Sampler::ReadBatch (marked by OfData), Executor::Run and Communicator.
   using Stop = absl::FunctionRef<absl::StatusOr<bool>()>;
   absl::StatusOr<std::optional<double>> MeanLoss(Stop stop);
 

@@ -3,6 +3,7 @@
 
 #include <google/protobuf/util/time_util.h>
 
+#include <optional>
 #include <utility>
 
 #include "absl/strings/cord.h"
@@ -28,6 +29,12 @@ absl::Status Marked(absl::Status status, ExitReason reason) {
   }
 }
 
+std::optional<ExitReason> MarkOf(const absl::Status& status) {
+  const auto reason = status.GetPayload(kReason);
+  if (!reason.has_value()) return std::nullopt;
+  return ExitReasonOf(std::string(*reason));
+}
+
 }  // namespace
 
 absl::Status OfDevice(absl::Status status) {
@@ -43,8 +50,7 @@ absl::Status OfWeights(absl::Status status) {
 }
 
 ExitReason ReasonOfPrepare(const absl::Status& status) {
-  if (const auto reason = status.GetPayload(kReason); reason.has_value())
-    return ExitReasonOf(std::string(*reason));
+  if (const std::optional<ExitReason> mark = MarkOf(status)) return *mark;
   switch (status.code()) {
     case absl::StatusCode::kDataLoss:
       return ExitReason::kCheckpointInvalid;
@@ -67,6 +73,7 @@ ExitReason ReasonOfCheckpoint(const absl::Status& status) {
 }
 
 ExitReason ReasonOfStep(const absl::Status& status) {
+  if (const std::optional<ExitReason> mark = MarkOf(status)) return *mark;
   switch (status.code()) {
     case absl::StatusCode::kAborted:
       return ExitReason::kCancelled;

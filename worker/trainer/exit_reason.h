@@ -31,8 +31,9 @@ ExitReason ReasonOfPrepare(const absl::Status& status);
 // The reason of an error of a checkpoint: kReplicasDiffer (DataLoss), kPeerLost (all others).
 ExitReason ReasonOfCheckpoint(const absl::Status& status);
 
-// The reason of an error of the executor: kCancelled (Aborted), kPeerLost (Unavailable,
-// DeadlineExceeded), kDeviceFailed (all others).
+// The reason of an error of a step or an evaluation: kDataInvalid (marked), kCancelled (Aborted),
+// kPeerLost (Unavailable, DeadlineExceeded), kDeviceFailed (all others, such as a backend's refusal
+// of a shape).
 ExitReason ReasonOfStep(const absl::Status& status);
 
 // Returns the report of a rank that ended with `result`: exit code 0 if it completed, or stopped

@@ -58,9 +58,7 @@ class Loop {
         return Ended(ReasonOfStep(status), status);
       }
       if (absl::Status status = MaybeEvaluate(); !status.ok()) {
-        return Ended(
-            absl::IsInvalidArgument(status) ? ExitReason::kDataInvalid : ReasonOfStep(status),
-            status);
+        return Ended(ReasonOfStep(status), status);
       }
       if (absl::Status status = MaybeCheckpoint(); !status.ok())
         return Ended(ReasonOfCheckpoint(status), status);

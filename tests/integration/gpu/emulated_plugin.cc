@@ -6,6 +6,7 @@
 #include "tests/integration/gpu/gloo_device.h"
 #include "tests/integration/gpu/reference_products.h"
 #include "tests/worker/engine/exec/wrong_bit.h"
+#include "worker/comm/emulated_link/emulated_link.h"
 #include "worker/comm/gloo/gloo_communicator.h"
 #include "worker/engine/exec/backend_cuda/cuda_backend.h"
 #include "worker/engine/exec/plugin/plugin.h"
@@ -14,7 +15,8 @@ namespace stretto {
 namespace {
 
 absl::StatusOr<std::vector<DeviceInfo>> Devices() {
-  return std::vector<DeviceInfo>{{.index = 0, .name = "NVIDIA H200 (emulated)"}};
+  return std::vector<DeviceInfo>{
+      {.index = 0, .name = "NVIDIA H200 (emulated)", .capability_major = 9, .capability_minor = 0}};
 }
 
 absl::StatusOr<std::unique_ptr<MatrixProducts>> Products(void* stream, void*) {
@@ -29,6 +31,7 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(const DeviceOptions& option
   ASSIGN_OR_RETURN(auto backend, MakeCudaBackend({.device = options.device,
                                                   .make_ops = KernelsWith(options.device, Products),
                                                   .graphs = options.graphs,
+                                                  .collective_sms = options.collective_sms,
                                                   .wait = {.timeout = options.timeout}}));
 #if defined(EMULATED_WRONG_BIT)
   // A profile's second executor runs the schedule; its first ran the oracle.
@@ -54,8 +57,9 @@ absl::StatusOr<std::unique_ptr<DeviceCommunicator>> Connect(const DeviceGroupOpt
   return std::make_unique<GlooDevice>(std::move(host), issued);
 }
 
-absl::StatusOr<std::unique_ptr<DeviceCommunicator>> EmulateLink(int, const EmulatedLinkOptions&) {
-  return absl::UnimplementedError("jobs have no emulated link on a GPU");
+absl::StatusOr<std::unique_ptr<DeviceCommunicator>> EmulateLink(
+    int, const EmulatedLinkOptions& options) {
+  return MakeEmulatedLink(options);
 }
 
 absl::StatusOr<double> TimeEpilogue(int, const EpilogueProduct&) {

@@ -173,6 +173,16 @@ TEST_F(GpuJobTest, StagesTrainAsOnCores) {
   }
 }
 
+// The emulated device has room for a step's micro-batches at once.
+TEST_F(GpuJobTest, WeightGradientsMergedAsMemoryAllowsTrainAsOnCores) {
+  StartGpus("emulated");
+  JobFile job = OnGpus("merged", 3);
+  job.schedule = "{name: domino_row, parameters: {slices: 2, auto_merge_wgrads: true}}";
+  ExpectTrainsAsOnCores(job);
+  EXPECT_THAT(ReadRun("merged", 1, "trainer.log"),
+              HasSubstr("weight gradients merged over 4 of 4 micro-batches"));
+}
+
 // A stage that runs further ahead begins passes before the ones before them end.
 TEST_F(GpuJobTest, StagesThatRunAheadTrainAsOnCores) {
   StartGpus("emulated", {"node-a", "node-b"});

@@ -21,14 +21,19 @@ std::string RateOf(const KernelResult& result) {
 }
 
 Json JsonOf(const KernelResult& result) {
-  return {{"operation", result.timed.operation},
-          {"place", result.timed.place},
-          {"count", result.timed.count},
-          {"seconds", result.seconds},
-          {"bytes", result.timed.work.bytes},
-          {"flops", result.timed.work.flops},
-          {"bytes_per_second", result.bytes_per_second()},
-          {"flops_per_second", result.flops_per_second()}};
+  Json row = {{"operation", result.timed.operation},
+              {"place", result.timed.place},
+              {"count", result.timed.count},
+              {"bytes", result.timed.work.bytes},
+              {"flops", result.timed.work.flops}};
+  if (!result.failed.empty()) {
+    row["failed"] = result.failed;
+    return row;
+  }
+  row["seconds"] = result.seconds;
+  row["bytes_per_second"] = result.bytes_per_second();
+  row["flops_per_second"] = result.flops_per_second();
+  return row;
 }
 
 }  // namespace
@@ -48,20 +53,28 @@ double KernelsReport::gemm_share() const {
   return all > 0 ? gemm / all : 0;
 }
 
-std::string ToText(const KernelsReport& report, const Machine& machine) {
-  std::string text = absl::StrFormat(
-      "%s (%s)\n%s, %s, tp %d\nlimits: copy %.1f GB/s, product %.2f TFLOP/s\n\n", machine.name,
-      machine.backend->Describe(), report.model, NameOf(report.spec.dtype), report.spec.tp_size,
-      report.copy.bytes_per_second() * 1e-9, report.product.flops_per_second() * 1e-12);
-  absl::StrAppendFormat(&text, "%12s  %17s  %8s  %6s  %s\n", "time", "rate", "of limit", "a step",
-                        "operation");
-  for (const KernelResult& result : report.kernels) {
-    absl::StrAppendFormat(&text, "%9.1f us  %17s  %6.1f %%  %5dx  %-28s %s\n", result.seconds * 1e6,
-                          RateOf(result), 100 * report.ShareOfLimit(result), result.timed.count,
-                          result.timed.place, result.timed.operation);
+std::string HeadText(const KernelsReport& report, const Machine& machine) {
+  return absl::StrFormat(
+      "%s (%s)\n%s, %s, tp %d\nlimits: copy %.1f GB/s, product %.2f TFLOP/s\n\n"
+      "%12s  %17s  %8s  %6s  %s\n",
+      machine.name, machine.backend->Describe(), report.model, NameOf(report.spec.dtype),
+      report.spec.tp_size, report.copy.bytes_per_second() * 1e-9,
+      report.product.flops_per_second() * 1e-12, "time", "rate", "of limit", "a step", "operation");
+}
+
+std::string RowText(const KernelsReport& report, const KernelResult& result) {
+  if (!result.failed.empty()) {
+    return absl::StrFormat("%12s  %s %s: %s\n", "failed", result.timed.place,
+                           result.timed.operation, result.failed);
   }
-  absl::StrAppendFormat(&text, "\nmatrix products: %.1f %% of the time of all calls of a step\n",
-                        100 * report.gemm_share());
+  return absl::StrFormat("%9.1f us  %17s  %6.1f %%  %5dx  %-28s %s\n", result.seconds * 1e6,
+                         RateOf(result), 100 * report.ShareOfLimit(result), result.timed.count,
+                         result.timed.place, result.timed.operation);
+}
+
+std::string TailText(const KernelsReport& report) {
+  std::string text = absl::StrFormat(
+      "\nmatrix products: %.1f %% of the time of all calls of a step\n", 100 * report.gemm_share());
   for (const EpilogueResult& result : report.epilogues) {
     absl::StrAppendFormat(&text, "epilogue, in no step: %s for %9.1f us apart: %s\n",
                           result.fused_seconds
@@ -85,7 +98,7 @@ std::string ToJson(const KernelsReport& report, const Machine& machine) {
   for (const KernelResult& result : report.kernels) {
     Json row = JsonOf(result);
     row["limit"] = result.bound_by_products() ? "product" : "copy";
-    row["share_of_limit"] = report.ShareOfLimit(result);
+    if (result.failed.empty()) row["share_of_limit"] = report.ShareOfLimit(result);
     json["kernels"].push_back(std::move(row));
   }
   for (const EpilogueResult& result : report.epilogues) {

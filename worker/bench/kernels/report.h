@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The report of `stretto-bench kernels` as text and as JSON (docs/BENCHMARKS.md defines its terms).
+// The report of `stretto-bench kernels` as text, in the parts in which it is printed while it is
+// measured, and as JSON (docs/BENCHMARKS.md defines its terms).
 
 #include <optional>
 #include <string>
@@ -15,7 +16,8 @@ namespace stretto::bench {
 
 struct KernelResult {
   KernelCase timed = {};
-  double seconds = 0;  // of one call
+  double seconds = 0;       // of one call; 0 if it failed
+  std::string failed = {};  // why; empty: it did not
 
   double flops_per_second() const { return timed.work.flops / seconds; }
   double bytes_per_second() const { return timed.work.bytes / seconds; }
@@ -39,13 +41,19 @@ struct KernelsReport {
   std::vector<KernelResult> kernels = {};
   std::vector<EpilogueResult> epilogues = {};  // only if requested
 
+  // Of a result that did not fail.
   double ShareOfLimit(const KernelResult& result) const;
   // Returns the share of matrix products, without those of attention, in the time of all calls of a
   // step in sequence.
   double gemm_share() const;
 };
 
-std::string ToText(const KernelsReport& report, const Machine& machine);
+// What is printed before the rows, one row, and what is printed after them.
+std::string HeadText(const KernelsReport& report, const Machine& machine);
+std::string RowText(const KernelsReport& report, const KernelResult& result);
+std::string TailText(const KernelsReport& report);
+
+// Of the rows that the report has, which may be the first ones only.
 std::string ToJson(const KernelsReport& report, const Machine& machine);
 
 }  // namespace stretto::bench

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+
+// Prints a line after each step and writes the JSON again after each that counts, so that a run
+// which ends early leaves the figures of the steps before.
+
 #include "worker/bench/step/command.h"
 
 #include "proto/base/files.h"
@@ -19,10 +23,14 @@ absl::Status Run(const std::vector<std::string>& arguments, std::ostream& out,
     return absl::OkStatus();
   }
   ASSIGN_OR_RETURN(const Machine machine, open(options.machine));
-  ASSIGN_OR_RETURN(const StepMeasurement measured, MeasureStep(options, machine));
-  out << ToText(options, measured, machine);
-  if (options.json.empty()) return absl::OkStatus();
-  return WriteFileAtomic(options.json, ToJson(options, measured, machine) + "\n");
+  const auto show = [&](const StepMeasurement& measured) {
+    out << StepText(measured) << std::flush;
+    if (options.json.empty() || measured.step_seconds.empty()) return absl::OkStatus();
+    return WriteFileAtomic(options.json, ToJson(options, measured, machine) + "\n");
+  };
+  ASSIGN_OR_RETURN(const StepMeasurement measured, MeasureStep(options, machine, show));
+  out << "\n" << ToText(options, measured, machine);
+  return absl::OkStatus();
 }
 
 }  // namespace

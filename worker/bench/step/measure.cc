@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Trains on random tokens: a number of warm-up steps, then counted steps for the requested time. A
-// step lasts from the end of the one before, so it includes writing its inputs. The ledgers of the
-// counted steps are averaged.
+// step begins with drawing its batch. The ledgers of the counted steps are averaged.
 
 #include "worker/bench/step/measure.h"
 
@@ -66,12 +65,12 @@ class Trainer {
   Trainer(const EngineSpec& spec, trainer::RankEngine& engine) : spec_(spec), engine_(engine) {}
 
   absl::Status Step(StepMeasurement* measured, LedgerSum* ledger) {
-    const int64_t begin = end_;
+    const int64_t begin = NowNanoseconds();
     FillInputs(spec_, ++step_, engine_);
     const int64_t filled = NowNanoseconds();
     RETURN_IF_ERROR(engine_.executor().Run());
     const double loss = engine_.MeanLoss(), norm = engine_.clip_state()[kGradNorm];
-    end_ = NowNanoseconds();
+    const int64_t end = NowNanoseconds();
     if (!std::isfinite(loss) || !std::isfinite(norm)) {
       return absl::InternalError(absl::StrCat("step ", step_, ": found loss ", loss,
                                               " and gradient norm ", norm,
@@ -79,11 +78,13 @@ class Trainer {
     }
     if (step_ == 1) measured->loss_first = loss;
     measured->loss_last = loss;
+    measured->last_seconds = static_cast<double>(end - begin) * 1e-9;
     if (ledger == nullptr) return absl::OkStatus();
-    measured->step_seconds.push_back(static_cast<double>(end_ - begin) * 1e-9);
-    measured->seconds += measured->step_seconds.back();
+    measured->step_seconds.push_back(measured->last_seconds);
+    measured->seconds += measured->last_seconds;
     ledger->Add(ComputeLedger(engine_.program(), engine_.executor().intervals(),
-                              {.data = {{begin, filled}}, .checkpoint = {}}, {begin, end_}));
+                              {.data = {{begin, filled}}, .checkpoint = {}}, {begin, end}));
+    measured->ledger = ledger->MeanOf(static_cast<double>(measured->step_seconds.size()));
     return absl::OkStatus();
   }
 
@@ -91,7 +92,6 @@ class Trainer {
   const EngineSpec& spec_;
   trainer::RankEngine& engine_;
   int step_ = 0;
-  int64_t end_ = NowNanoseconds();
 };
 
 }  // namespace
@@ -101,7 +101,8 @@ double StepMeasurement::tokens_per_second(const StepOptions& options) const {
          seconds;
 }
 
-absl::StatusOr<StepMeasurement> MeasureStep(const StepOptions& options, const Machine& machine) {
+absl::StatusOr<StepMeasurement> MeasureStep(const StepOptions& options, const Machine& machine,
+                                            const OnStep& on_step) {
   const EngineSpec& spec = options.spec;
   ASSIGN_OR_RETURN(const auto link, LinkOf(options, machine));
   StepMeasurement measured;
@@ -123,12 +124,13 @@ absl::StatusOr<StepMeasurement> MeasureStep(const StepOptions& options, const Ma
   while (measured.warm_up_steps < kLeastSteps || spent(begin) < options.warm_up_seconds) {
     RETURN_IF_ERROR(trainer.Step(&measured, nullptr));
     ++measured.warm_up_steps;
+    RETURN_IF_ERROR(on_step(measured));
   }
   LedgerSum ledger;
   while (measured.step_seconds.size() < kLeastSteps || measured.seconds < options.seconds) {
     RETURN_IF_ERROR(trainer.Step(&measured, &ledger));
+    RETURN_IF_ERROR(on_step(measured));
   }
-  measured.ledger = ledger.MeanOf(static_cast<double>(measured.step_seconds.size()));
   return measured;
 }
 

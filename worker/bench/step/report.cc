@@ -57,6 +57,13 @@ Json BreakdownOf(const StepLedger& ledger) {
 
 }  // namespace
 
+std::string StepText(const StepMeasurement& measured) {
+  const bool counts = !measured.step_seconds.empty();
+  return absl::StrFormat("%s %d: %.4f s, loss %.4f\n", counts ? "step" : "warm-up step",
+                         counts ? std::ssize(measured.step_seconds) : measured.warm_up_steps,
+                         measured.last_seconds, measured.loss_last);
+}
+
 std::string ToText(const StepOptions& options, const StepMeasurement& measured,
                    const Machine& machine) {
   const EngineSpec& spec = options.spec;

@@ -8,6 +8,10 @@
 
 namespace stretto::bench {
 
+// A line about the last step.
+std::string StepText(const StepMeasurement& measured);
+
+// Of the steps that are measured, of which one at least must count.
 std::string ToText(const StepOptions& options, const StepMeasurement& measured,
                    const Machine& machine);
 std::string ToJson(const StepOptions& options, const StepMeasurement& measured,

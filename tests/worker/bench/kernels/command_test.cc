@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <string_view>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -84,6 +85,48 @@ TEST(KernelsCommandFailureTest, AValueThatIsNotFiniteFailsTheRun) {
   const Said said = Bench({}, BrokenMachine());
   EXPECT_EQ(said.code, 1);
   GoldenMessages("stretto-bench").Add(said.err, {"non-finite", " y"});
+}
+
+// The limits take four runs and the first three rows six.
+TEST(KernelsCommandFailureTest, AnOperationThatFailsIsARowAndTakesBackNone) {
+  const std::string file = ::testing::TempDir() + "/failed-kernels.json";
+  const Said said = Bench({"--warm-up", "0", "--json", file}, BrokenMachine(10));
+  EXPECT_EQ(said.code, 1);
+  EXPECT_THAT(said.err, HasSubstr(" operations failed, the first: "));
+  EXPECT_THAT(said.out, HasSubstr("  failed  "));
+  EXPECT_THAT(said.out, HasSubstr("matrix products: "));
+  const Json json = Json::parse(*ReadFile(file));
+  ASSERT_GT(json["kernels"].size(), 20u);
+  for (size_t i = 0; i < json["kernels"].size(); ++i) {
+    const Json& row = json["kernels"][i];
+    EXPECT_EQ(row.contains("failed"), i >= 3) << row;
+    EXPECT_EQ(row.contains("share_of_limit"), i < 3) << row;
+  }
+}
+
+// A stream that remembers what it had when it was flushed, as a pipe does when its writer dies.
+class Pipe final : public std::stringbuf {
+ public:
+  std::vector<std::string> flushed;
+
+ private:
+  int sync() override {
+    flushed.push_back(str());
+    return 0;
+  }
+};
+
+TEST(KernelsCommandTest, EveryRowIsFlushedAsSoonAsItIsMeasured) {
+  Pipe pipe;
+  std::ostream out(&pipe);
+  std::ostringstream err;
+  ASSERT_EQ(KernelsCommand(kTiny, out, err, EmulatedMachine), 0) << err.str();
+  ASSERT_GT(pipe.flushed.size(), 20u);
+  for (size_t i = 1; i < pipe.flushed.size(); ++i) {
+    const std::string_view line =
+        std::string_view(pipe.flushed[i]).substr(pipe.flushed[i - 1].size());
+    EXPECT_EQ(line.find('\n', 1), line.size() - 1) << line;
+  }
 }
 
 // Two thirds of the work's time each; none for bias gradients alone.

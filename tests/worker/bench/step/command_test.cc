@@ -107,6 +107,20 @@ TEST(StepCommandTest, AValueThatIsNotFiniteFailsTheRun) {
   GoldenMessages("stretto-bench").Add(said.err, {"step 5", "loss inf"});
 }
 
+// Three warm-up steps, and two that count.
+TEST(StepCommandTest, StepsBeforeAFailureLeaveTheirFigures) {
+  const std::string file = ::testing::TempDir() + "/failed-step.json";
+  const Said said = Bench({"--micro-batches", "1", "--json", file}, BrokenMachine(5));
+  EXPECT_EQ(said.code, 1);
+  EXPECT_THAT(said.out, HasSubstr("warm-up step 3: "));
+  EXPECT_THAT(said.out, HasSubstr("step 2: "));
+  EXPECT_EQ(said.out.find("step 3: "), said.out.rfind("step 3: "));
+  const Json json = Json::parse(*ReadFile(file));
+  EXPECT_EQ(json["steps"], 2);
+  EXPECT_GT(json["tokens_per_second"], 0);
+  EXPECT_FALSE(json["breakdown"].empty());
+}
+
 TEST(StepCommandTest, WithoutADeviceItSaysWhy) {
   const Said said =
       Bench({"--micro-batches", "1", "--device", "cuda", "--device-index", "1000"}, OpenMachine);
