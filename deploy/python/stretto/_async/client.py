@@ -1,0 +1,360 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The asynchronous client. The build of the wheel writes _sync/client.py from this file: what it
+cannot translate is in transport.py of either package.
+
+A call goes to the address that served last. If there are several, it goes to one after the other
+until one is connected and leads. A call itself is not repeated, because the coordinator might have
+carried it out; streams are, from where they were.
+"""
+import os
+import time
+import uuid
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any
+
+import grpc
+
+from stretto import errors
+from stretto.cluster import Cluster, choose_cluster
+from stretto.errors import CallError, InvalidInput, NotFound, Unavailable
+from stretto.job_file import JobFile, read_job
+from stretto.reconnect import Reconnector
+from stretto.tables import RankTrace, Table, ledger_table, metrics_table
+from stretto.tls import TlsFiles, look
+from stretto.v1alpha1 import job_pb2 as pb
+from stretto.v1alpha1 import job_pb2_grpc as rpc
+
+from .transport import aclosing, close_channel, in_thread, open_channel, sleep
+
+PATIENCE = 0.5  # seconds that an address has to connect before the next one has its turn
+ROUND = 0.2  # seconds of pause after all addresses have had their turn
+# Streams end after this time and are opened again, so that a silent peer is noticed.
+STREAM_SECONDS = 300.0
+ENDED = (pb.Job.SUCCEEDED, pb.Job.FAILED, pb.Job.CANCELLED)
+
+
+class _Peer:
+    """One address, and the connection to it once there is one."""
+
+    def __init__(self, address: str, tls: TlsFiles) -> None:
+        self.address = address
+        self.fault = ""  # of TLS
+        self.jobs: Any = None
+        self.cluster: Any = None
+        self._tls = tls
+        self._stamp: tuple[int, ...] = ()
+        self._trusted = False
+        self._channel: Any = None
+
+    async def connect(self, seconds: float) -> bool:
+        """Returns whether the peer answers. The connection is made anew if certificates were
+        replaced since; before its first use, a handshake finds out whether the peer is a
+        coordinator."""
+        deadline = time.monotonic() + seconds
+        stamp = self._tls.stamp()
+        if stamp != self._stamp:
+            await self.close()
+        if self._channel is None:
+            self._channel = open_channel(self.address, self._tls)
+            self.jobs = rpc.JobServiceStub(self._channel)  # type: ignore[no-untyped-call]
+            self.cluster = rpc.ClusterServiceStub(self._channel)  # type: ignore[no-untyped-call]
+            self._stamp, self._trusted = stamp, not self._tls
+        if not self._trusted:
+            fault = await in_thread(look, self.address, self._tls, seconds)
+            self.fault = fault or ""
+            self._trusted = fault == ""
+            if fault:
+                return False
+        return await self._answers(max(deadline - time.monotonic(), 0.05))
+
+    async def _answers(self, seconds: float) -> bool:
+        """Asks for its health, whatever that is. gRPC shows the state of a connection too, but the
+        thread with which the blocking client would look at it outlives the channel."""
+        check = self._channel.unary_unary("/grpc.health.v1.Health/Check")
+        try:
+            await check(b"", timeout=seconds, wait_for_ready=True)
+        except grpc.RpcError as error:
+            return bool(error.code() != grpc.StatusCode.DEADLINE_EXCEEDED)
+        return True
+
+    async def explain(self) -> str:
+        """Why no connection comes about, as far as TLS can tell."""
+        fault = await in_thread(look, self.address, self._tls, 2.0)
+        return self.fault or fault or ""
+
+    async def close(self) -> None:
+        channel, self._channel = self._channel, None
+        if channel is not None:
+            await close_channel(channel)
+
+
+class AsyncClient:
+    """Talks to the coordinators of one cluster; connects at the first call. Errors of all calls:
+    CallError and its subclasses. Close it, or use it in a `with` block."""
+
+    def __init__(self, coordinator: str = "", *, context: str = "", tls: TlsFiles | None = None,
+                 timeout: float = 10.0, give_up: float = 60.0) -> None:
+        """`coordinator` is HOST:PORT, or several, separated by commas; what is not given is chosen
+        as by `stretto` (stretto.cluster). A call has `timeout` seconds; streams that are followed
+        survive a coordinator that is away for `give_up` seconds. Errors: InvalidInput."""
+        self.cluster: Cluster = choose_cluster(coordinator, context, tls)
+        self.timeout = timeout
+        self.give_up = give_up
+        self._peers = [_Peer(address, self.cluster.tls) for address in self.cluster.addresses]
+        self._current = 0
+        self._closed = False
+
+    async def __aenter__(self) -> "AsyncClient":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        self._closed = True
+        for peer in self._peers:
+            await peer.close()
+
+    # ---- jobs
+
+    async def submit(self, job: JobFile | Mapping[str, Any] | str | os.PathLike[str], *,
+                     name: str = "", dry_run: bool = False, request_id: str = "") -> pb.Job:
+        """Submits a dict, the path of a job file, or a JobFile. `name` overrides that of the job.
+        `dry_run` makes all checks and stores nothing. The same `request_id` creates the job once.
+        Errors: InvalidInput; InvalidArgument with the fields that are refused."""
+        file = read_job(job)
+        request = pb.CreateJobRequest(
+            job_id=name or file.name, job=pb.Job(spec=file.spec), validate_only=dry_run,
+            request_id=request_id or str(uuid.uuid4()))
+        try:
+            return await self._job_call("CreateJob", request)
+        except CallError as error:
+            raise file.locate(error) from None
+
+    async def get(self, name: str) -> pb.Job:
+        return await self._job_call("GetJob", pb.GetJobRequest(name=_job(name)))
+
+    async def jobs(self, *, project: str = "") -> list[pb.Job]:
+        """All jobs, newest first."""
+        jobs: list[pb.Job] = []
+        token = ""
+        while True:
+            page = await self._call("jobs", "ListJobs", pb.ListJobsRequest(
+                page_size=1000, page_token=token, project=project))
+            jobs += page.jobs
+            token = page.next_page_token
+            if not token:
+                return jobs
+
+    async def cancel(self, name: str) -> pb.Job:
+        """Asks a job to stop. Errors: FailedPrecondition if it has ended."""
+        return await self._job_call("CancelJob", pb.CancelJobRequest(name=_job(name)))
+
+    async def checkpoint(self, name: str) -> pb.Job:
+        """Asks a running job for a checkpoint after the step that it is in."""
+        return await self._job_call("CheckpointJob", pb.CheckpointJobRequest(name=_job(name)))
+
+    async def suspend(self, name: str) -> pb.Job:
+        return await self._job_call("SuspendJob", pb.SuspendJobRequest(name=_job(name)))
+
+    async def resume(self, name: str) -> pb.Job:
+        return await self._job_call("ResumeJob", pb.ResumeJobRequest(name=_job(name)))
+
+    async def delete(self, name: str) -> pb.Job:
+        """Deletes a job that has ended, and returns it as it was."""
+        return await self._job_call("DeleteJob", pb.DeleteJobRequest(name=_job(name)))
+
+    async def events(self, name: str) -> list[pb.JobEvent]:
+        """What has happened to a job, oldest first."""
+        answer = await self._call("jobs", "ListJobEvents",
+                                  pb.ListJobEventsRequest(name=_job(name)))
+        return list(answer.events)
+
+    async def workers(self) -> list[pb.Worker]:
+        answer = await self._call("cluster", "ListWorkers",
+                                  pb.ListWorkersRequest(page_size=1000))
+        return list(answer.workers)
+
+    # ---- streams
+
+    async def follow(self, name: str, *, after_step: int = 0
+                     ) -> AsyncGenerator[pb.Job | pb.StepReport, None]:
+        """Yields the job, each of its changes, and each step after `after_step` once, until the
+        job has ended. Outlasts restarts of the coordinator, and logs them."""
+        reconnector = Reconnector(str(self.cluster), self.give_up)
+        while True:
+            request = pb.WatchJobRequest(name=_job(name), after_step=after_step)
+            reconnector.opened(may_stay_silent=False)  # its first event is the job
+            failure: CallError = Unavailable("the stream ended before the job")
+            try:
+                async with aclosing(self._stream("WatchJob", request)) as stream:
+                    async for response in stream:
+                        reconnector.connected()
+                        if response.HasField("job"):
+                            yield response.job
+                            if response.job.state in ENDED:
+                                return
+                        elif response.step.step > after_step:
+                            after_step = response.step.step
+                            yield response.step
+            except CallError as error:
+                failure = error
+            await sleep(reconnector.pause(failure))
+
+    async def wait(self, name: str) -> pb.Job:
+        """Waits until a job has ended, and returns it."""
+        job = await self.get(name)
+        async with aclosing(self.follow(name, after_step=job.progress.total_steps)) as events:
+            async for event in events:
+                if isinstance(event, pb.Job):
+                    job = event
+        return job
+
+    async def logs(self, name: str, *, rank: int | None = None, follow: bool = False
+                   ) -> AsyncGenerator[tuple[int, str], None]:
+        """Yields (rank, complete lines), each line once. With `follow` until the job has ended,
+        across restarts of the coordinator."""
+        reconnector = Reconnector(str(self.cluster), self.give_up)
+        shown: dict[int, int] = {}  # bytes of each rank; a new stream starts at the beginning
+        while True:
+            request = pb.StreamJobLogsRequest(name=_job(name), rank=rank, follow=follow)
+            seen: dict[int, int] = {}
+            reconnector.opened(may_stay_silent=True)
+            try:
+                async with aclosing(self._stream("StreamJobLogs", request)) as stream:
+                    async for response in stream:
+                        reconnector.connected()
+                        of, data = response.rank, response.data
+                        fresh = data[max(shown.get(of, 0) - seen.get(of, 0), 0):]
+                        seen[of] = seen.get(of, 0) + len(data)
+                        shown[of] = max(shown.get(of, 0), seen[of])
+                        if fresh:
+                            yield of, fresh.decode("utf-8", "replace")
+                return
+            except CallError as error:
+                if not follow:
+                    raise
+                failure = error
+            await sleep(reconnector.pause(failure))
+
+    async def steps(self, name: str, *, first: int = 1, last: int = 0) -> list[pb.StepReport]:
+        """The reports of rank 0 of the steps `first` to `last`; 0 is the newest."""
+        if first < 1 or last < 0:
+            raise InvalidInput(f"steps: found {first} to {last}, expected steps from 1, and 0 as "
+                               "the newest")
+        reports: list[pb.StepReport] = []
+        end, reached = -1, first - 1
+        request = pb.WatchJobRequest(name=_job(name), after_step=reached)
+        async with aclosing(self._stream("WatchJob", request)) as stream:
+            async for response in stream:
+                if response.HasField("step"):
+                    reached = response.step.step
+                    if reached <= end:
+                        reports.append(response.step)
+                elif end < 0:  # the job comes first
+                    newest = response.job.progress.steps
+                    end = min(newest, last) if last else newest
+                if reached >= end:
+                    break
+        return reports
+
+    async def metrics(self, name: str, *, first: int = 1, last: int = 0) -> Table:
+        """A row for each step, with the columns of `stretto job metrics`."""
+        return metrics_table(await self.steps(name, first=first, last=last))
+
+    async def ledger(self, name: str, *, rank: int | None = None) -> Table:
+        """The use of each second of all steps, of rank 0 or of `rank`."""
+        progress = (await self.get(name)).progress
+        if rank is None:
+            return ledger_table(progress.ledger)
+        if not 0 <= rank < len(progress.rank_ledgers):
+            raise InvalidInput(f"rank: found {rank}, expected one of the "
+                               f"{len(progress.rank_ledgers)} ranks with a ledger of {name}")
+        return ledger_table(progress.rank_ledgers[rank])
+
+    async def trace(self, name: str, *, rank: int | None = None, first: int = 0, last: int = 0
+                    ) -> list[RankTrace]:
+        """When each operation of recent steps ran; trace_table makes a table of it. Errors:
+        NotFound if a rank keeps none of these steps."""
+        request = pb.StreamJobTraceRequest(name=_job(name), rank=rank, first_step=first,
+                                           last_step=last)
+        ranks: dict[int, RankTrace] = {}
+        async with aclosing(self._stream("StreamJobTrace", request)) as stream:
+            async for response in stream:
+                ranks.setdefault(response.rank, RankTrace(response.rank)).add(response.record)
+        if not ranks:
+            raise NotFound(f"trace of {name}: found no step, expected one that was recorded")
+        return list(ranks.values())
+
+    # ---- the way to a coordinator
+
+    async def _peer(self, deadline: float) -> _Peer:
+        """The next address to try: connected, or the only one. Errors: Unavailable."""
+        while True:
+            if self._closed:
+                raise InvalidInput("client: found it closed, expected an open one")
+            peer = self._peers[self._current]
+            ready = await peer.connect(max(min(PATIENCE, deadline - time.monotonic()), 0.05))
+            if peer.fault and len(self._peers) == 1:
+                raise Unavailable(f"cannot talk to the coordinator at {peer.address}: {peer.fault}")
+            if ready or len(self._peers) == 1:
+                return peer
+            if time.monotonic() >= deadline:
+                raise Unavailable(f"cannot reach a coordinator at {self.cluster}: found none that "
+                                  "answers, expected one that leads" + (
+                                      f" ({peer.address}: {peer.fault})" if peer.fault else ""))
+            await self._turn(peer)
+
+    async def _turn(self, peer: _Peer) -> None:
+        """The next address has its turn."""
+        if self._peers[self._current] is peer:
+            self._current = (self._current + 1) % len(self._peers)
+        if self._current == 0:
+            await sleep(ROUND)
+
+    async def _failure(self, peer: _Peer, error: grpc.RpcError) -> CallError:
+        failure = errors.from_rpc(error, peer.address)
+        if isinstance(failure, Unavailable) and not failure.reason:
+            fault = await peer.explain()
+            if fault:
+                return Unavailable(f"cannot talk to the coordinator at {peer.address}: {fault}")
+        return failure
+
+    async def _job_call(self, method: str, request: Any) -> pb.Job:
+        job: pb.Job = await self._call("jobs", method, request)
+        return job
+
+    async def _call(self, service: str, method: str, request: Any) -> Any:
+        deadline = time.monotonic() + self.timeout
+        while True:
+            peer = await self._peer(deadline)
+            stub = getattr(peer, service)
+            try:
+                return await getattr(stub, method)(
+                    request, timeout=max(deadline - time.monotonic(), 0.05))
+            except grpc.RpcError as error:
+                failure = await self._failure(peer, error)
+            if failure.reason != "STANDBY" or time.monotonic() >= deadline:
+                raise failure
+            await self._turn(peer)
+
+    async def _stream(self, method: str, request: Any) -> AsyncGenerator[Any, None]:
+        deadline = time.monotonic() + self.timeout
+        while True:
+            peer = await self._peer(deadline)
+            call = getattr(peer.jobs, method)(request, timeout=STREAM_SECONDS)
+            try:
+                async for response in call:
+                    yield response
+                return
+            except grpc.RpcError as error:
+                failure = await self._failure(peer, error)
+            finally:
+                call.cancel()
+            if failure.reason != "STANDBY" or time.monotonic() >= deadline:
+                raise failure
+            await self._turn(peer)
+
+
+def _job(name: str) -> str:
+    return name if name.startswith("jobs/") else f"jobs/{name}"
