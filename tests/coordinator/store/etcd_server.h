@@ -39,9 +39,9 @@ class EtcdServer {
       : folder_(std::move(folder)),
         flags_(std::move(flags)),
         files_(std::move(files)),
-        port_(FreePort()),
-        peer_port_(FreePort()),
-        health_port_(FreePort()) {
+        port_(PortOf(ports_[0])),
+        peer_port_(PortOf(ports_[1])),
+        health_port_(PortOf(ports_[2])) {
     Start();
   }
   ~EtcdServer() { Kill(); }
@@ -69,15 +69,23 @@ class EtcdServer {
   }
 
  private:
-  static int FreePort() {
-    const FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  // A socket that keeps a free port for etcd, which can listen on it because both sides reuse
+  // addresses. No other process gets the port, and no connection to it gets it as its own: until
+  // etcd listens, such a connection would be connected to itself.
+  static FileDescriptor KeepPort() {
+    FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const int on = 1;
+    EXPECT_EQ(::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)), 0);
     sockaddr_in address = {};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+    return socket;
+  }
+  static int PortOf(const FileDescriptor& socket) {
+    sockaddr_in address = {};
     socklen_t size = sizeof(address);
-    auto* generic = reinterpret_cast<sockaddr*>(&address);
-    EXPECT_EQ(::bind(socket.get(), generic, size), 0);
-    EXPECT_EQ(::getsockname(socket.get(), generic, &size), 0);
+    EXPECT_EQ(::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
     return ntohs(address.sin_port);
   }
 
@@ -114,6 +122,7 @@ class EtcdServer {
   const std::string folder_;
   const std::vector<std::string> flags_;
   const tls::Files files_;
+  const FileDescriptor ports_[3] = {KeepPort(), KeepPort(), KeepPort()};
   const int port_, peer_port_, health_port_;
   pid_t pid_ = 0;
 };

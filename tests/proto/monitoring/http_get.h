@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <string>
@@ -13,9 +14,12 @@
 
 namespace stretto::monitoring {
 
-// The whole answer of 127.0.0.1:`port`; empty when nobody listens.
+// The whole answer of 127.0.0.1:`port`; empty when nobody listens. What arrived so far when the
+// answer pauses for 30 s.
 inline std::string HttpGet(int port, const std::string& path, const std::string& method = "GET") {
   const FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const timeval patience = {.tv_sec = 30, .tv_usec = 0};
+  EXPECT_EQ(::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)), 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(static_cast<uint16_t>(port));
