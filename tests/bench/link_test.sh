@@ -20,6 +20,15 @@ expect "an unknown argument is refused" exits_with 2 "$script" --gbps 1 --tempo 
 expect "the refusal says which" grep -q -- "--tempo" "$scratch/said"
 expect "help is no error" exits_with 0 "$script" --help
 
+ip netns add "stretto-$$-segments"
+segments=(ip netns exec "stretto-$$-segments" python3 -B "$here/segments.py")
+expect "a device takes segments above 64 KiB" exits_with 0 "${segments[@]}" lo 196608
+expect "it does not take more than Linux has" exits_with 1 "${segments[@]}" lo 1048576
+expect "which says what was found" grep -q "lo: found segments of 196608 bytes, expected 1048576" \
+  "$scratch/said"
+expect "a device that is not there is named" exits_with 2 "${segments[@]}" none 196608
+ip netns delete "stretto-$$-segments"
+
 small=(--gbps 2 --bench "$bench" --schedules "megatron_sync,domino_row" --repeats 1
   --layers 2 --hidden 256 --heads 4 --batch 12 --micro-batches 2 --burst-kb 128)
 "$script" "${small[@]}" --peer torch --json "$scratch/link.json" -- --slices 1,2 >"$scratch/table"

@@ -78,7 +78,7 @@ is_count "$repeats" || fail 2 "--repeats: found '$repeats', expected a number ab
 [[ -x $bench ]] || fail 2 "--bench: found no program $bench; build stretto-bench first"
 (($(nproc) >= 2)) || fail 77 "found $(nproc) core, expected 2, one for each rank"
 nodes=2 node_ranks=1 pinned=yes
-need_nodes taskset python3
+need_nodes taskset
 
 run_peer() { # FILE PROGRAM
   [[ $peer == torch ]] || return 0

@@ -43,7 +43,7 @@ is_count "$repeats" || fail 2 "--repeats: found '$repeats', expected a number ab
 [[ -z $peer || $peer == torch ]] || fail 2 "--peer: found '$peer', expected torch"
 [[ -x $bench ]] || fail 2 "--bench: found no program $bench; build stretto-bench first"
 nodes=4 node_ranks=2
-need_nodes python3
+need_nodes
 make_switch "$gbps" || fail 77 "network namespaces or the tbf queue cannot be made here"
 
 code=0
