@@ -8,13 +8,6 @@
 #include "coordinator/placement/gang.h"
 
 namespace stretto::coordinator::testing {
-namespace {
-
-bool HasExited(const std::vector<decltype(RankReported::report)>& log) {
-  return !log.empty() && std::holds_alternative<RankExited>(log.back());
-}
-
-}  // namespace
 
 ClusterSim::ClusterSim(uint64_t seed, Probes& probes, const SimOptions& options)
     : options_(options), random_(seed), probes_(probes) {
@@ -25,6 +18,7 @@ ClusterSim::ClusterSim(uint64_t seed, Probes& probes, const SimOptions& options)
   if (Pick(4) == 0) keep_jobs_ = 2;
   if (Pick(3) == 0) quotas_ = {{"default", {.queued = 4}}, {"speech", {.devices = 2}}};
   driver_ = std::make_unique<Driver>(Core(Options()), *this, *this);
+  calm_ = options.healthy_nodes;
   const uint64_t nodes = 1 + Pick(3);
   for (uint64_t i = 0; i < nodes; ++i) {
     Node& node = nodes_.emplace_back();
@@ -42,6 +36,7 @@ void ClusterSim::Step() {
   }
   if (disk_ != nullptr && disk_->dead()) RestartCoordinator();
   CheckCore();
+  for (const Node& node : nodes_) CheckNode(node);
 }
 
 // Nodes and people do nothing wrong, so whatever happens to a job is the control plane's doing.
@@ -67,6 +62,7 @@ void ClusterSim::StepHealthy() {
 void ClusterSim::Serve(Node& node) {
   if (node.session == 0) Connect(node);
   Train(node, /*may_fail=*/false);
+  Look(node);
   SendReport(node, /*repeat=*/false);
   DeliverUp(node);
   DeliverDown(node);
@@ -85,16 +81,21 @@ void ClusterSim::StepAny() {
     DeliverUp(node);
   } else if (dice < 550) {
     DeliverDown(node);
+  } else if (dice < 555) {
+    Look(node);
   } else if (dice < 700) {
     Train(node, /*may_fail=*/true);
+    if (Pick(2) == 0) Look(node);
   } else if (dice < 850) {
     SendReport(node, /*repeat=*/Pick(10) == 0);
   } else if (dice < 900) {
     if (node.session == 0) Connect(node);
   } else if (dice < 915) {
     Break(node, /*seen_by_coordinator=*/Pick(2) == 0);
-  } else if (dice < 920) {
+  } else if (dice < 918) {
     RestartDaemon(node);
+  } else if (dice < 920) {
+    TerminateDaemon(node);
   } else if (dice < 925) {
     RestartCoordinator();
   } else if (dice < 935) {
@@ -115,6 +116,7 @@ void ClusterSim::StepAny() {
 }
 
 void ClusterSim::RunToEnd() {
+  calm_ = true;
   store_->FailCommit(0, FaultyStore::Fault::kNone);
   if (disk_ != nullptr) disk_->DieAfter(INT64_MAX);
   std::vector<int32_t> cores, gpus;  // by node
@@ -146,6 +148,7 @@ void ClusterSim::RunToEnd() {
     for (Node& node : nodes_) Serve(node);
     PassTime(absl::Seconds(1), /*all_alive=*/true);
     CheckCore();
+    for (const Node& node : nodes_) CheckNode(node);
   }
   Check(false, "every job ends when there are no more faults");
 }
@@ -298,203 +301,6 @@ void ClusterSim::JobChanged(const JobRecord& job) {
   ++probes_[JobStateName(job.state)];
   if (job.first_failure) ++probes_[job.first_failure->reason];
   Check(!job.summary.empty(), "a summary comes with the end");
-}
-
-// ---- the nodes' side
-
-void ClusterSim::Connect(Node& node) {
-  node.session = next_session_++;
-  WorkerRegistered event;
-  event.id = node.id;
-  event.incarnation = absl::StrCat("incarnation-", node.incarnation);
-  event.session = node.session;
-  for (int32_t slot = 0; slot < node.slots + node.gpus; ++slot) {
-    event.devices.push_back({.slot = slot,
-                             .kind = slot < node.slots ? 1 : kGpuKind,
-                             .description = "",
-                             .memory_bytes = 0,
-                             .fault = node.faulty.contains(slot) ? "lost" : ""});
-  }
-  for (auto& [key, trainer] : node.trainers) {
-    event.held.push_back({.job_uid = std::get<0>(key),
-                          .epoch = Epoch(std::get<1>(key)),
-                          .rank = Rank::Of(std::get<2>(key)),
-                          .alive = trainer.alive,
-                          .last_sequence = static_cast<int64_t>(trainer.log.size())});
-  }
-  node.up.push_back(std::move(event));
-}
-
-void ClusterSim::Break(Node& node, bool seen_by_coordinator) {
-  const int64_t session = std::exchange(node.session, 0);
-  node.registered = false;
-  node.up.clear();
-  node.down.clear();
-  if (session != 0 && seen_by_coordinator) Submit(WorkerDisconnected{node.id, session});
-}
-
-void ClusterSim::RestartDaemon(Node& node) {
-  // A kernel closes a dead process's sockets.
-  Break(node, /*seen_by_coordinator=*/true);
-  ++node.incarnation;
-  ++probes_["daemon restarted"];
-  if (Pick(2) == 0) return;  // adopts all
-  ShowUpFromOlderEpoch(node);
-  std::erase_if(node.trainers, [this](const auto&) { return Pick(2) == 0; });
-}
-
-// As after a node came back from a snapshot: reports in store for ranks that have been given out
-// again since.
-void ClusterSim::ShowUpFromOlderEpoch(Node& node) {
-  if (node.trainers.empty()) return;
-  const auto [uid, epoch, rank] = node.trainers.begin()->first;
-  if (epoch == 0) return;
-  Trainer& trainer =
-      node.trainers[{uid, static_cast<int64_t>(Pick(static_cast<uint64_t>(epoch))), rank}];
-  if (!trainer.log.empty()) return;
-  trainer.alive = false;
-  trainer.log.emplace_back(RankPrepared{wall_});
-  for (int64_t step = 1; step <= 3; ++step) trainer.log.emplace_back(StepDone{step, wall_});
-  RankExited exit;
-  exit.reason = "Completed";
-  trainer.log.emplace_back(exit);
-  ++probes_["rank of an older epoch"];
-}
-
-void ClusterSim::Hear(const RankReported& report) {
-  Heard& heard = heard_[{report.job_uid, report.epoch.value(), report.rank.value()}];
-  heard.prepared |= std::holds_alternative<RankPrepared>(report.report);
-  heard.exited |= std::holds_alternative<RankExited>(report.report);
-  const auto* step = std::get_if<StepDone>(&report.report);
-  if (step != nullptr) heard.last_step = std::max(heard.last_step, step->step);
-}
-
-void ClusterSim::DeliverUp(Node& node) {
-  if (node.up.empty()) return;
-  const Event event = std::move(node.up.front());
-  node.up.pop_front();
-  if (const auto* report = std::get_if<RankReported>(&event)) Hear(*report);
-  const Result result = Submit(event);
-  if (result.status.ok()) {
-    if (std::holds_alternative<WorkerRegistered>(event)) node.silent = absl::ZeroDuration();
-    return;
-  }
-  const absl::StatusCode code = result.status.code();
-  if (std::holds_alternative<RankReported>(event)) {
-    ++probes_["report refused"];
-    if (code == absl::StatusCode::kAborted || code == absl::StatusCode::kNotFound) return;
-  }
-  Break(node, /*seen_by_coordinator=*/true);
-}
-
-void ClusterSim::DeliverDown(Node& node) {
-  if (node.down.empty()) return;
-  const Send send = std::move(node.down.front());
-  node.down.pop_front();
-  std::visit([&](const auto& message) { Receive(node, message); }, send.message);
-}
-
-void ClusterSim::Receive(Node& node, const SendRegistered& message) {
-  node.registered = true;
-  for (const HeldRankReply& reply : message.held) {
-    const RankKey key{reply.job_uid, reply.epoch.value(), reply.rank.value()};
-    const auto found = node.trainers.find(key);
-    Check(found != node.trainers.end(), "an answer is about a rank that was named");
-    if (reply.keep) {
-      found->second.sent = reply.acked_sequence;
-    } else {
-      node.trainers.erase(found);
-      ++probes_["held rank ended"];
-    }
-  }
-}
-
-void ClusterSim::Receive(Node& node, const SendAssign& message) {
-  for (const AssignedRank& rank : message.ranks) {
-    const RankKey key{message.job_uid, message.epoch.value(), rank.rank.value()};
-    if (node.trainers.contains(key)) continue;
-    for (auto& [other, trainer] : node.trainers) {
-      if (std::get<0>(other) == message.job_uid && std::get<1>(other) < message.epoch.value())
-        trainer.alive = false;  // a daemon kills what is left of an older attempt
-    }
-    for (const auto& [other, trainer] : node.trainers) {
-      Check(!trainer.alive || trainer.slot != rank.slot, "a node's slot has one live trainer");
-    }
-    node.trainers[key].slot = rank.slot;
-  }
-}
-
-void ClusterSim::Receive(Node& node, const SendStop& message) {
-  for (auto& [key, trainer] : node.trainers) {
-    if (std::get<0>(key) != message.job_uid || !trainer.alive) continue;
-    if (std::get<1>(key) > message.epoch.value()) continue;
-    RankExited exit;
-    exit.reason = "Cancelled";
-    exit.stopped_by_daemon = true;
-    trainer.alive = false;
-    trainer.log.emplace_back(exit);
-  }
-}
-
-void ClusterSim::Receive(Node& node, const SendAck& message) {
-  const auto found =
-      node.trainers.find({message.job_uid, message.epoch.value(), message.rank.value()});
-  if (found == node.trainers.end()) return;
-  const std::vector<decltype(RankReported::report)>& log = found->second.log;
-  if (HasExited(log) && message.sequence == static_cast<int64_t>(log.size())) {
-    node.trainers.erase(found);
-  }
-}
-
-void ClusterSim::SendReport(Node& node, bool repeat) {
-  if (!node.registered) return;
-  for (auto& [key, trainer] : node.trainers) {
-    const bool unsent = trainer.sent < static_cast<int64_t>(trainer.log.size());
-    if (repeat ? trainer.sent == 0 : !unsent) continue;
-    if (!repeat) ++trainer.sent;
-    if (repeat) ++probes_["report repeated"];
-    const int64_t sequence =
-        repeat ? static_cast<int64_t>(1 + Pick(static_cast<uint64_t>(trainer.sent))) : trainer.sent;
-    node.up.push_back(RankReported{.worker = node.id,
-                                   .session = node.session,
-                                   .job_uid = std::get<0>(key),
-                                   .epoch = Epoch(std::get<1>(key)),
-                                   .rank = Rank::Of(std::get<2>(key)),
-                                   .sequence = sequence,
-                                   .report = trainer.log[static_cast<size_t>(sequence) - 1]});
-    return;
-  }
-}
-
-void ClusterSim::Train(Node& node, bool may_fail) {
-  for (auto& [key, trainer] : node.trainers) {
-    if (!trainer.alive) continue;
-    const size_t done = trainer.log.size();
-    if (may_fail && Pick(40) == 0) {
-      RankExited exit;
-      exit.signal = 9;
-      exit.reason = Pick(3) == 0 ? "PeerLost" : "Killed";
-      trainer.alive = false;
-      trainer.log.emplace_back(exit);
-    } else if (done == 0) {
-      trainer.log.emplace_back(RankPrepared{wall_});
-    } else if (trainer.save > trainer.answered || (done == 3 && Pick(2) == 0)) {
-      trainer.answered = trainer.save;
-      trainer.log.emplace_back(CheckpointDone{.step = 2,
-                                              .name = "step-00000002",
-                                              .ok = Pick(4) != 0,
-                                              .message = "full",
-                                              .request = trainer.save});
-    } else if (done < 4) {
-      trainer.log.emplace_back(StepDone{static_cast<int64_t>(done), wall_});
-    } else {
-      RankExited exit;
-      exit.reason = "Completed";
-      trainer.alive = false;
-      trainer.log.emplace_back(exit);
-    }
-    return;
-  }
 }
 
 }  // namespace stretto::coordinator::testing

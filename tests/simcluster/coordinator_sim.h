@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A whole cluster in one thread: the real core, driver and store, and worker daemons small enough
-// to be obviously right, joined by links that lose, repeat and delay. A seed decides everything.
+// A whole cluster in one thread: the real core, driver and store, and on each node the real table of
+// trainers (worker/daemon/trainers), with processes, run folders and a relay small enough to be
+// obviously right, joined by links that lose, repeat and delay. A seed decides everything.
 //
 // Time passes in rounds, as the coordinator's ticks divide it, on a monotonic and on a wall clock.
 //
 // Faults: sessions break (seen by both sides, or by the worker alone), daemons restart with and
-// without their trainers, trainers are killed, GPUs fail and recover, reports are repeated, ranks
+// without their trainers or are asked to end, trainers are killed, cannot be started, ignore a
+// signal or do not exit after their last report, GPUs fail and recover, reports are repeated, ranks
 // of an older epoch report and are held, messages of different workers overtake each other, the
 // coordinator restarts, the store refuses a commit or loses its response. People suspend and resume
 // jobs, cordon and drain workers. Jobs have priorities, and some clusters quotas. A node is cut off
@@ -34,6 +36,12 @@
 //   a later layout is used only if no earlier one fits on the workers that remain
 //   what was acknowledged is in the store after every restart, and nothing that was never committed
 //   every accepted job ends or says why it waits; on healthy nodes its first attempt succeeds
+// and on each node:
+//   no slot has two processes, those that are being stopped among them
+//   no two epochs of a job have processes          each process is in the table of its daemon
+//   a trainer has its whole grace and no more      an epoch that was stopped here never starts
+//   an assignment waits only for somebody          a gang that lost a rank is stopped, and
+//                                                  nobody joins it
 
 #include <cstdint>
 #include <deque>
@@ -43,13 +51,14 @@
 #include <random>
 #include <set>
 #include <string>
-#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/string_view.h"
 #include "coordinator/core/driver.h"
 #include "coordinator/store/job_store.h"
 #include "tests/simcluster/torn_disk.h"
+#include "worker/daemon/trainers/trainer_table.h"
 
 namespace stretto::coordinator::testing {
 
@@ -74,13 +83,21 @@ class ClusterSim final : public Transport, public Persistence {
   void RunToEnd();
 
  private:
-  using RankKey = std::tuple<std::string, int64_t, int32_t>;  // job uid, epoch, rank
+  using RankKey = daemon::RankKey;
+  // A rank with its process, run folder and reports.
   struct Trainer {
     int32_t slot = 0;
-    bool alive = true;
-    int64_t save = 0, answered = 0;  // numbers of requests for a checkpoint
+    bool alive = true;                                // the process
+    bool ended = false;                               // and its daemon has seen that it is not
+    bool stopping = false;                            // the folder's note that the daemon ends it
+    bool terminated = false;                          // it has got a request or a signal to end
+    bool deaf = false;                                // which it ignores
+    bool dropped = false;                             // the coordinator wants no more reports of it
+    absl::Duration until = absl::InfiniteDuration();  // nobody may kill it before
+    int64_t save = 0, answered = 0;                   // numbers of requests for a checkpoint
     std::vector<decltype(RankReported::report)> log;
     int64_t sent = 0;  // in this session
+    bool has_exit() const { return !log.empty() && std::holds_alternative<RankExited>(log.back()); }
   };
   // What a rank said in an epoch, as far as it has reached the coordinator.
   struct Heard {
@@ -100,6 +117,10 @@ class ClusterSim final : public Transport, public Persistence {
     std::deque<Event> up;  // in order; dropped with the session
     std::deque<Send> down;
     std::map<RankKey, Trainer> trainers;
+    daemon::TrainerTable table;
+    std::map<std::string, int64_t> stopped;  // by uid: the newest epoch that this daemon stopped
+    std::set<std::pair<std::string, int64_t>> broken;  // gangs that lost a rank under this daemon
+    std::optional<absl::Duration> closes_at;           // its daemon is ending
   };
 
   // Transport and Persistence. Called by the driver.
@@ -129,7 +150,21 @@ class ClusterSim final : public Transport, public Persistence {
   void DeleteSomeJob();
   void Connect(Node& node);
   void Break(Node& node, bool seen_by_coordinator);
+  // daemons.cc
   void RestartDaemon(Node& node);
+  void TerminateDaemon(Node& node);
+  void Adopt(Node& node);
+  bool AdoptRun(Node& node, const RankKey& key);
+  void Look(Node& node);
+  void Kill(Trainer& trainer) const;
+  bool End(Node& node, const RankKey& key, bool stopped);
+  void HandleEnd(Node& node, const RankKey& key);
+  void CarryOut(Node& node, const daemon::TrainerTable::Effects& effects, absl::Duration grace,
+                bool ask);
+  void StartFree(Node& node);
+  void StartRanks(Node& node, const daemon::Assignment& assign);
+  void ReportUnstarted(Node& node, const RankKey& key, int32_t slot, const std::string& reason);
+  void CheckNode(const Node& node) const;
   void ShowUpFromOlderEpoch(Node& node);
   void Hear(const RankReported& report);
   void DeliverUp(Node& node);
@@ -199,6 +234,7 @@ class ClusterSim final : public Transport, public Persistence {
   int64_t keep_jobs_ = INT64_MAX;
   Quotas quotas_;
   absl::Duration next_commit_takes_;
+  bool calm_ = false;              // nodes have no faults, now or from the beginning
   bool storing_ = true;            // the last commit succeeded
   bool after_gap_ = false;         // the present round decides nothing
   bool in_tick_ = false;           // the present event is a tick

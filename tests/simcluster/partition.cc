@@ -23,6 +23,7 @@ void ClusterSim::CutOff(Node& node) {
       if (Pick(4) == 0) Train(other, /*may_fail=*/false);
       if (&other == &node) continue;
       if (other.session == 0) Connect(other);
+      Look(other);
       SendReport(other, /*repeat=*/false);
       DeliverUp(other);
       DeliverDown(other);
@@ -34,9 +35,10 @@ void ClusterSim::CutOff(Node& node) {
   while (node.session != 0 && !node.up.empty()) DeliverUp(node);
   while (node.session != 0 && !node.down.empty()) DeliverDown(node);
   if (!trains) return;
-  const bool kept = node.trainers.contains(first);
+  const auto found = node.trainers.find(first);
+  const bool kept = found != node.trainers.end() && !found->second.stopping;
   if (kept && rounds > 15) ++probes_["run continued after a cut"];
-  if (!kept && last_epoch_of_[std::get<0>(first)] > Epoch(std::get<1>(first)))
+  if (!kept && last_epoch_of_[first.job_uid] > Epoch(first.epoch))
     ++probes_["run moved during a cut"];
 }
 
@@ -51,7 +53,7 @@ void ClusterSim::CheckContact(const Core& core) {
     }
     for (const auto& [key, trainer] : node.trainers) {
       const auto& [uid, epoch, rank] = key;
-      if (!trainer.alive) continue;
+      if (!trainer.alive || trainer.stopping) continue;
       const JobRecord* job = core.FindJobByUid(uid);
       Check(job != nullptr && job->epoch == Epoch(epoch) && IsActive(job->state) &&
                 job->ranks[static_cast<size_t>(rank)].state != RankState::kLost,
@@ -82,15 +84,6 @@ void ClusterSim::CordonOrNot(Node& node) {
   } else if (Submit(CordonWorker{node.id, "by request", /*drain=*/Pick(2) == 0}).status.ok()) {
     ++probes_["cordoned"];
   }
-}
-
-void ClusterSim::Receive(Node& node, const CloseSession&) {
-  Break(node, /*seen_by_coordinator=*/true);
-}
-
-void ClusterSim::Receive(Node& node, const SendSave& message) {
-  const auto found = node.trainers.find({message.job_uid, message.epoch.value(), 0});
-  if (found != node.trainers.end()) found->second.save = message.request;
 }
 
 // Asks only for those that are cordoned, because each request is a commit.

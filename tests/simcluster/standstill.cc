@@ -56,6 +56,7 @@ void ClusterSim::PassTime(absl::Duration duration, bool all_alive) {
 void ClusterSim::PassRound(absl::Duration duration, const std::set<std::string>& silent) {
   monotonic_ += duration;
   wall_ += duration;
+  for (Node& node : nodes_) Look(node);
   const absl::Duration round = monotonic_ - std::exchange(last_tick_, monotonic_);
   const bool late = round > Options().longest_round;
   // A commit that takes long is that of the tick or of another event, not of a heartbeat before it.

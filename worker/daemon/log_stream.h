@@ -16,8 +16,8 @@
 
 #include "proto/base/mutex.h"
 #include "stretto/v1alpha1/worker.pb.h"
-#include "worker/daemon/rank_key.h"
 #include "worker/daemon/run_folder.h"
+#include "worker/daemon/trainers/rank_key.h"
 
 namespace stretto::daemon {
 

@@ -12,8 +12,8 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "stretto/v1alpha1/worker.pb.h"
-#include "worker/daemon/rank_key.h"
 #include "worker/daemon/run_folder.h"
+#include "worker/daemon/trainers/rank_key.h"
 #include "worker/report/flight_record.h"
 
 namespace stretto::daemon {

@@ -25,7 +25,7 @@
 #include "proto/base/files.h"
 #include "stretto/v1alpha1/worker.pb.h"
 #include "worker/daemon/process.h"
-#include "worker/daemon/rank_key.h"
+#include "worker/daemon/trainers/rank_key.h"
 
 namespace stretto::daemon {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Stopping and queries; supervisor_start.cc has the start of trainers, and supervisor_watch.cc the
-// watching thread. A trainer is in the table from the moment it is spawned until it has been reaped
+// watching thread. A trainer has a Process from the moment it is spawned until it has been reaped
 // and its end reported. Stopping only sets deadlines (SIGTERM, then SIGKILL) and wakes the watching
 // thread, which sends the signals. Files and the relay are accessed without the lock.
 
@@ -58,94 +58,78 @@ void Supervisor::Wake() {
 
 void Supervisor::Stop(const std::string& job_uid, int64_t epoch, absl::Duration grace,
                       const std::string& reason, const Ask& ask) {
+  TrainerTable::Effects effects;
   {
     const MutexLock lock(mu_);
-    int64_t& stopped = stopped_[job_uid];
-    stopped = std::max(stopped, epoch);
+    effects = table_.Stop(job_uid, epoch, reason);
   }
-  StopRanks([&](const RankKey& key) { return key.job_uid == job_uid && key.epoch <= epoch; }, grace,
-            reason, ask);
+  CarryOut(effects, grace, ask);
 }
 
 void Supervisor::StopAll(absl::Duration grace, const std::string& reason, const Ask& ask) {
+  TrainerTable::Effects effects;
   {
     const MutexLock lock(mu_);
-    closed_ = true;
+    effects = table_.StopAll(reason);
   }
-  StopRanks([](const RankKey&) { return true; }, grace, reason, ask);
+  CarryOut(effects, grace, ask);
 }
 
 void Supervisor::StopOne(const RankKey& key, absl::Duration grace, const std::string& reason,
                          const Ask& ask) {
-  StopRanks([&](const RankKey& other) { return other == key; }, grace, reason, ask);
-}
-
-void Supervisor::StopRanks(const Selector& selector, absl::Duration grace,
-                           const std::string& reason, const Ask& ask) {
-  DropWaiting(selector);
-  std::vector<std::pair<RankKey, RunFolder>> chosen;
+  TrainerTable::Effects effects;
   {
     const MutexLock lock(mu_);
-    for (auto& [key, trainer] : trainers_) {
-      if (!selector(key)) continue;
-      if (!trainer.stopping) trainer.stop_reason = reason;
-      trainer.stopping = true;
-      chosen.emplace_back(key, trainer.folder);
+    effects = table_.StopOne(key, reason);
+  }
+  CarryOut(effects, grace, ask);
+}
+
+void Supervisor::CarryOut(const TrainerTable::Effects& effects, absl::Duration grace,
+                          const Ask& ask) {
+  for (const Assignment& assign : effects.unstarted) {
+    for (const v1::RankSlot& rank : assign->ranks()) {
+      const RankKey key{assign->job_uid(), assign->epoch(), rank.rank()};
+      if (WasHere(key)) continue;
+      ReportUnstarted(key, *assign, rank.slot(),
+                      absl::CancelledError("it was stopped before its slot was free"));
     }
   }
-  for (const auto& [key, folder] : chosen) {
+  for (const RankKey& key : effects.stop) {
+    RunFolder folder("");
+    {
+      const MutexLock lock(mu_);
+      const auto it = processes_.find(key);
+      if (it == processes_.end()) continue;  // it has ended
+      folder = it->second.folder;
+    }
     // Written before the signal, so that a restarted daemon knows who caused the exit.
-    const absl::Status marked = folder.MarkStopping(reason);
+    const absl::Status marked = folder.MarkStopping(effects.reason);
     if (!marked.ok()) spdlog::warn("stop not marked: {}", marked.ToString());
-    const bool asked = ask != nullptr && ask(key);
+    const bool reached = ask != nullptr && ask(key);
     const MutexLock lock(mu_);
-    const auto it = trainers_.find(key);
-    if (it == trainers_.end()) continue;
-    const absl::Duration now = clock_.Monotonic();
-    // Deadlines only shorten: a second stop with a longer grace must not extend the first.
-    it->second.kill_at =
-        std::min(it->second.kill_at.value_or(absl::InfiniteDuration()), now + grace);
-    it->second.term_at = now + (asked ? grace / 10 : absl::ZeroDuration());
-    spdlog::info("trainer is stopped epoch={} rank={} pid={}: {}", key.epoch, key.rank,
-                 it->second.process.pid, reason);
+    table_.Asked(key, clock_.Monotonic(), grace, reached);
+    spdlog::info("trainer is stopped epoch={} rank={}: {}", key.epoch, key.rank, effects.reason);
   }
-  if (!chosen.empty()) Wake();
+  if (!effects.stop.empty()) Wake();
 }
 
 bool Supervisor::WaitUntilEmpty(absl::Duration timeout) {
   const MutexLock lock(mu_);
   return emptied_.WaitFor(mu_, absl::ToChronoMilliseconds(timeout),
-                          [this]() REQUIRES(mu_) { return trainers_.empty(); });
+                          [this]() REQUIRES(mu_) { return processes_.empty(); });
 }
 
 // ---- queries
 
-absl::Status Supervisor::MayStartLocked(const RankKey& key) const {
-  if (closed_) return absl::CancelledError("the daemon is shutting down");
-  if (broken_.count({key.job_uid, key.epoch}) != 0) {
-    return absl::CancelledError("another rank of the job has failed already");
-  }
-  // A stop may have come while the assignment was on its way.
-  const auto stopped = stopped_.find(key.job_uid);
-  if (stopped != stopped_.end() && key.epoch <= stopped->second) {
-    return absl::CancelledError("it was stopped before it started");
-  }
-  return absl::OkStatus();
-}
-
-int64_t Supervisor::NewestEpochLocked(const std::string& job_uid) const {
-  const auto it = epochs_.find(job_uid);
-  return it == epochs_.end() ? 0 : it->second;
-}
-
 absl::Status Supervisor::CheckCurrent(const RankKey& key) const {
   const MutexLock lock(mu_);
-  const int64_t newest = NewestEpochLocked(key.job_uid);
+  const int64_t newest = table_.NewestEpoch(key.job_uid);
   if (key.epoch != newest) {
     return absl::AbortedError(absl::StrCat(key.ToString(), " is not current: the epoch of that job",
                                            " on this node is ", newest));
   }
-  if (trainers_.count(key) == 0) {
+  if (table_.Find(key) == nullptr) {
     return absl::AbortedError(absl::StrCat(key.ToString(), " does not run on this node"));
   }
   return absl::OkStatus();
@@ -155,29 +139,31 @@ absl::StatusOr<v1::AttachResponse> Supervisor::Attach(const v1::AttachRequest& r
   const RankKey key = KeyOf(request);
   RETURN_IF_ERROR(CheckCurrent(key));
   const MutexLock lock(mu_);
-  const auto it = trainers_.find(key);
-  if (it == trainers_.end() || it->second.process.pid != request.pid()) {
+  const TrainerTable::Trainer* trainer = table_.Find(key);
+  const auto it = processes_.find(key);
+  if (trainer == nullptr || it->second.process.pid != request.pid()) {
     return absl::AbortedError(
         absl::StrCat(key.ToString(), " is not process ", request.pid(), " but another one"));
   }
   v1::AttachResponse response;
   *response.mutable_assign() = *it->second.assign;
-  response.set_slot(it->second.slot);
+  response.set_slot(trainer->slot);
   response.set_run_folder(it->second.folder.path());
   return response;
 }
 
 bool Supervisor::Alive(const RankKey& key) const {
   const MutexLock lock(mu_);
-  return trainers_.count(key) != 0;
+  return processes_.contains(key);
 }
 
 std::vector<WatchedTrainer> Supervisor::Running() const {
   const MutexLock lock(mu_);
   std::vector<WatchedTrainer> running;
-  for (const auto& [key, trainer] : trainers_) {
+  for (const auto& [key, trainer] : table_.trainers()) {
     // A stop and an expected exit have deadlines of their own.
-    if (!trainer.stopping && !trainer.kill_at.has_value()) running.push_back({key, trainer.folder});
+    if (trainer.stopping || trainer.kill_at.has_value()) continue;
+    running.push_back({key, processes_.at(key).folder});
   }
   return running;
 }
@@ -186,8 +172,8 @@ std::vector<TrainerMemory> Supervisor::Memory() const {
   std::vector<std::pair<TrainerMemory, ProcessId>> trainers;
   {
     const MutexLock lock(mu_);
-    for (const auto& [key, trainer] : trainers_) {
-      trainers.push_back({{.job_id = trainer.assign->job_id(), .rank = key.rank}, trainer.process});
+    for (const auto& [key, process] : processes_) {
+      trainers.push_back({{.job_id = process.assign->job_id(), .rank = key.rank}, process.process});
     }
   }
   std::vector<TrainerMemory> found;
@@ -202,14 +188,13 @@ std::vector<TrainerMemory> Supervisor::Memory() const {
 
 void Supervisor::NoteSave(const RankKey& key, int64_t request) {
   const MutexLock lock(mu_);
-  const auto it = trainers_.find(key);
-  if (it != trainers_.end()) it->second.save = std::max(it->second.save, request);
+  table_.NoteSave(key, request);
 }
 
 int64_t Supervisor::SaveOf(const RankKey& key) const {
   const MutexLock lock(mu_);
-  const auto it = trainers_.find(key);
-  return it == trainers_.end() ? 0 : it->second.save;
+  const TrainerTable::Trainer* trainer = table_.Find(key);
+  return trainer == nullptr ? 0 : trainer->save;
 }
 
 void Supervisor::CatchUpLater(const RankKey& key) {
@@ -223,9 +208,7 @@ void Supervisor::CatchUpLater(const RankKey& key) {
 void Supervisor::ExpectExit(const RankKey& key) {
   {
     const MutexLock lock(mu_);
-    const auto it = trainers_.find(key);
-    if (it == trainers_.end() || it->second.kill_at.has_value()) return;
-    it->second.kill_at = clock_.Monotonic() + options_.exit_grace;
+    table_.ExpectExit(key, clock_.Monotonic(), options_.exit_grace);
   }
   Wake();
 }
@@ -234,7 +217,7 @@ void Supervisor::NotifyCount() {
   int count = 0;
   {
     const MutexLock lock(mu_);
-    count = std::ssize(trainers_);
+    count = std::ssize(processes_);
   }
   observer_(count);
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Runs this node's trainers: starts, watches and stops them, finds them again after a restart of
-// the daemon, and records how each one ended. One thread waits on process descriptors; nothing
-// polls. The destructor leaves every trainer running.
+// the daemon, and records how each one ended. TrainerTable decides; this has the processes and
+// their files. One thread waits on process descriptors; nothing polls. The destructor leaves every
+// trainer running.
 
 #include <functional>
 #include <map>
@@ -25,10 +26,11 @@
 #include "worker/daemon/node_probe.h"
 #include "worker/daemon/position_watch.h"
 #include "worker/daemon/process.h"
-#include "worker/daemon/rank_key.h"
 #include "worker/daemon/report_relay.h"
 #include "worker/daemon/run_folder.h"
 #include "worker/daemon/trainer_memory.h"
+#include "worker/daemon/trainers/rank_key.h"
+#include "worker/daemon/trainers/trainer_table.h"
 
 namespace stretto::daemon {
 
@@ -112,39 +114,28 @@ class Supervisor {
   void ExpectExit(const RankKey& key);
 
  private:
-  struct Trainer {
-    std::shared_ptr<const stretto::v1alpha1::Assign> assign;  // shared by the ranks of a gang
-    int32_t slot = 0;
+  // A trainer, alive or not reaped yet.
+  struct Process {
+    Assignment assign;
     RunFolder folder{""};
     ProcessId process;
     FileDescriptor watch;
-    bool stopping = false;
-    std::string stop_reason;
-    int64_t save = 0;                       // number of the newest request for a checkpoint
-    std::optional<absl::Duration> term_at;  // monotonic
-    std::optional<absl::Duration> kill_at;
   };
-  struct Ended {
+  struct EndedProcess {
     RankKey key;
     ExitStatus status;
   };
-  using Selector = std::function<bool(const RankKey&)>;
 
-  // Stops the trainers of older epochs that nobody has asked to end.
-  void StopOlder(const stretto::v1alpha1::Assign& assign);
-  bool IsBlockedLocked(const stretto::v1alpha1::Assign& assign) const REQUIRES(mu_);
-  void StartRanks(const std::shared_ptr<const stretto::v1alpha1::Assign>& assign)
-      REQUIRES(start_mu_);
-  // Starts the assignments that nothing blocks any more.
-  void StartWaiting();
-  // Reports the ranks of the waiting assignments that `selector` chooses as never started.
-  void DropWaiting(const Selector& selector);
-  absl::Status StartRank(const std::shared_ptr<const stretto::v1alpha1::Assign>& assign,
-                         const RankKey& key, int32_t slot);
+  // Reports those that will never start, and asks trainers to end.
+  void CarryOut(const TrainerTable::Effects& effects, absl::Duration grace, const Ask& ask)
+      EXCLUDES(mu_);
+  // Starts the assignments that wait for nobody.
+  void StartFree() REQUIRES(start_mu_);
+  void StartRanks(const Assignment& assign) REQUIRES(start_mu_);
+  bool WasHere(const RankKey& key) const;
+  absl::Status StartRank(const Assignment& assign, const RankKey& key, int32_t slot);
   // Returns true if the rank failed on its own while no daemon was running.
   bool AdoptRun(const StoredRun& run);
-  void StopRanks(const Selector& selector, absl::Duration grace, const std::string& reason,
-                 const Ask& ask);
   void ReportUnstarted(const RankKey& key, const stretto::v1alpha1::Assign& assign, int32_t slot,
                        const absl::Status& why);
   void WriteExit(const RankKey& key, const std::string& job_id, const RunFolder& folder,
@@ -155,13 +146,10 @@ class Supervisor {
   void Run();
   void WaitForEvents();
   void FireDeadlines();
-  std::vector<Ended> CollectEnded();
-  void HandleEnded(std::vector<Ended> ended);
-  void HandleOne(const Ended& ended);
+  std::vector<EndedProcess> CollectEnded();
+  void HandleEnded(std::vector<EndedProcess> ended);
+  void HandleOne(const EndedProcess& ended);
   void Wake();
-  // Returns OK, or why a rank may no longer join its gang.
-  absl::Status MayStartLocked(const RankKey& key) const REQUIRES(mu_);
-  int64_t NewestEpochLocked(const std::string& job_uid) const REQUIRES(mu_);
 
   const Options options_;
   const RunFolders& folders_;
@@ -173,13 +161,9 @@ class Supervisor {
   Mutex start_mu_;
   mutable Mutex mu_;
   CondVar emptied_;
-  std::map<RankKey, Trainer> trainers_ GUARDED_BY(mu_);     // alive, or not reaped yet
-  std::map<std::string, int64_t> epochs_ GUARDED_BY(mu_);   // newest epoch per job uid
-  std::map<std::string, int64_t> stopped_ GUARDED_BY(mu_);  // newest epoch that was stopped
-  std::vector<std::shared_ptr<const stretto::v1alpha1::Assign>> waiting_ GUARDED_BY(mu_);
-  // Gangs (job uid, epoch) that lost a member.
-  std::set<std::pair<std::string, int64_t>> broken_ GUARDED_BY(mu_);
-  bool closed_ GUARDED_BY(mu_) = false;  // StopAll was called
+  TrainerTable table_ GUARDED_BY(mu_);
+  // Those of the table, and the one whose end is being reported.
+  std::map<RankKey, Process> processes_ GUARDED_BY(mu_);
   std::set<RankKey> catch_up_ GUARDED_BY(mu_);
   bool stop_ GUARDED_BY(mu_) = false;
   FileDescriptor event_;  // eventfd that ends a wait

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The start of trainers. An assignment waits while a trainer that is being stopped holds one of its
-// slots, or is of an older epoch of its job: that one may be saving its state, and is killed only
-// after its own grace. The watching thread starts what waits when a trainer has ended.
+// The start of trainers. Every assignment waits in the table first, and most are free at once. The
+// watching thread starts those that waited for a trainer which has ended.
 
 #include <fcntl.h>
 
@@ -39,114 +38,56 @@ absl::Status Faulty(const Slot& slot, const std::string& why) {
 
 void Supervisor::Assign(const v1::Assign& assign) {
   const auto shared = std::make_shared<const v1::Assign>(assign);
-  {
-    const MutexLock lock(mu_);
-    const int64_t newest = NewestEpochLocked(assign.job_uid());
-    if (assign.epoch() < newest) {
-      spdlog::warn("assignment refused: its epoch is not current job={} epoch={} current={}",
-                   assign.job_id(), assign.epoch(), newest);
-      return;
-    }
-    epochs_[assign.job_uid()] = assign.epoch();
-  }
-  StopOlder(assign);
   const MutexLock starts(start_mu_);
+  absl::StatusOr<TrainerTable::Effects> effects;
   {
     const MutexLock lock(mu_);
-    if (IsBlockedLocked(assign)) {
-      const auto same = [&](const auto& other) {
-        return other->job_uid() == assign.job_uid() && other->epoch() == assign.epoch();
-      };
-      if (std::none_of(waiting_.begin(), waiting_.end(), same)) waiting_.push_back(shared);
-      spdlog::info("assignment waits for trainers that are being stopped job={} epoch={}",
-                   assign.job_id(), assign.epoch());
-      return;
-    }
+    effects = table_.Assign(shared);
   }
-  StartRanks(shared);
-}
-
-void Supervisor::StopOlder(const v1::Assign& assign) {
-  std::set<RankKey> stopping;
-  {
-    const MutexLock lock(mu_);
-    int64_t& stopped = stopped_[assign.job_uid()];
-    stopped = std::max(stopped, assign.epoch() - 1);
-    for (const auto& [key, trainer] : trainers_) {
-      if (trainer.stopping) stopping.insert(key);
-    }
+  if (!effects.ok()) {
+    spdlog::warn("assignment refused job={}: {}", assign.job_id(),
+                 std::string(effects.status().message()));
+    return;
   }
-  const auto older = [&](const RankKey& key) {
-    return key.job_uid == assign.job_uid() && key.epoch < assign.epoch() && !stopping.contains(key);
-  };
-  StopRanks(older, options_.grace, "a newer epoch was assigned", /*ask=*/nullptr);
+  CarryOut(*effects, options_.grace, /*ask=*/nullptr);
+  StartFree();
+  const MutexLock lock(mu_);
+  if (std::count(table_.waiting().begin(), table_.waiting().end(), shared) > 0) {
+    spdlog::info("assignment waits for trainers that are being stopped job={} epoch={}",
+                 assign.job_id(), assign.epoch());
+  }
 }
 
 void Supervisor::ForgetWaiting() {
-  const MutexLock starts(start_mu_);  // what has left the list is in the relay afterwards
+  const MutexLock starts(start_mu_);  // what has left the table is in the relay afterwards
   const MutexLock lock(mu_);
-  waiting_.clear();
+  table_.ForgetWaiting();
 }
 
-bool Supervisor::IsBlockedLocked(const v1::Assign& assign) const {
-  for (const auto& [key, trainer] : trainers_) {
-    if (key.job_uid == assign.job_uid()) {
-      if (key.epoch < assign.epoch()) return true;
-      continue;
-    }
-    for (const v1::RankSlot& rank : assign.ranks()) {
-      if (trainer.stopping && trainer.slot == rank.slot()) return true;
-    }
-  }
-  return false;
-}
-
-void Supervisor::StartWaiting() {
-  const MutexLock starts(start_mu_);
-  std::vector<std::shared_ptr<const v1::Assign>> free;
+void Supervisor::StartFree() {
+  std::vector<Assignment> free;
   {
     const MutexLock lock(mu_);
-    std::erase_if(waiting_, [&](const auto& assign) REQUIRES(mu_) {
-      if (IsBlockedLocked(*assign)) return false;
-      free.push_back(assign);
-      return true;
-    });
+    free = table_.TakeFree();
   }
-  for (const auto& assign : free) StartRanks(assign);
+  for (const Assignment& assign : free) StartRanks(assign);
 }
 
-void Supervisor::DropWaiting(const Selector& selector) {
-  std::vector<std::shared_ptr<const v1::Assign>> dropped;
-  {
-    const MutexLock lock(mu_);
-    std::erase_if(waiting_, [&](const auto& assign) {
-      const auto chosen = [&](const v1::RankSlot& rank) {
-        return selector({assign->job_uid(), assign->epoch(), rank.rank()});
-      };
-      if (std::none_of(assign->ranks().begin(), assign->ranks().end(), chosen)) return false;
-      dropped.push_back(assign);
-      return true;
-    });
-  }
-  for (const auto& assign : dropped) {
-    for (const v1::RankSlot& rank : assign->ranks()) {
-      ReportUnstarted({assign->job_uid(), assign->epoch(), rank.rank()}, *assign, rank.slot(),
-                      absl::CancelledError("it was stopped before its slot was free"));
-    }
-  }
+bool Supervisor::WasHere(const RankKey& key) const {
+  return folders_.Find(key).ok() || relay_.Exit(key).has_value();
 }
 
-void Supervisor::StartRanks(const std::shared_ptr<const v1::Assign>& assign) {
+void Supervisor::StartRanks(const Assignment& assign) {
   std::set<std::string> in_use = {assign->job_uid()};
   {
     const MutexLock lock(mu_);
-    for (const auto& [key, trainer] : trainers_) in_use.insert(key.job_uid);
+    for (const auto& [key, process] : processes_) in_use.insert(key.job_uid);
   }
   folders_.Prune(options_.keep_jobs, in_use);
   absl::Status failure;
   for (const v1::RankSlot& rank : assign->ranks()) {
     const RankKey key{assign->job_uid(), assign->epoch(), rank.rank()};
-    if (folders_.Find(key).ok() || relay_.Exit(key).has_value()) continue;  // started before
+    if (WasHere(key)) continue;
     const absl::Status status =
         failure.ok() ? StartRank(assign, key, rank.slot())
                      : absl::CancelledError("not started: another rank here could not be");
@@ -161,8 +102,7 @@ void Supervisor::StartRanks(const std::shared_ptr<const v1::Assign>& assign) {
   NotifyCount();
 }
 
-absl::Status Supervisor::StartRank(const std::shared_ptr<const v1::Assign>& assign,
-                                   const RankKey& key, int32_t slot) {
+absl::Status Supervisor::StartRank(const Assignment& assign, const RankKey& key, int32_t slot) {
   ASSIGN_OR_RETURN(const RunFolder folder, folders_.Create(*assign, key.rank));
   relay_.Add(key, assign->job_id(), slot, folder);
   if (slot < 0 || slot >= static_cast<int32_t>(options_.slots.size())) {
@@ -197,15 +137,12 @@ absl::Status Supervisor::StartRank(const std::shared_ptr<const v1::Assign>& assi
   {
     // Locked until the trainer is in the table, because it may attach before Spawn returns.
     const MutexLock lock(mu_);
-    RETURN_IF_ERROR(MayStartLocked(key));
+    RETURN_IF_ERROR(table_.MayStart(key));
     ASSIGN_OR_RETURN(process, Spawn(spawn));
-    Trainer trainer;
-    trainer.assign = assign;
-    trainer.slot = slot;
-    trainer.folder = folder;
-    trainer.process = process;
-    ASSIGN_OR_RETURN(trainer.watch, WatchProcess(process));
-    trainers_[key] = std::move(trainer);
+    Process started{.assign = assign, .folder = folder, .process = process, .watch = {}};
+    ASSIGN_OR_RETURN(started.watch, WatchProcess(process));
+    processes_[key] = std::move(started);
+    table_.Started(key, slot);
   }
   Wake();
   spdlog::info("trainer started job={} epoch={} rank={} slot={} pid={}", assign->job_id(),

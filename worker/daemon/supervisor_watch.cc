@@ -39,8 +39,7 @@ void Supervisor::Adopt() {
   {
     const MutexLock lock(mu_);
     for (const StoredRun& run : runs) {
-      int64_t& newest = epochs_[run.key.job_uid];
-      newest = std::max(newest, run.key.epoch);
+      table_.NoteEpoch(run.key.job_uid, run.key.epoch);
     }
   }
   std::set<std::pair<std::string, int64_t>> broken;  // gangs that lost a member in the meantime
@@ -61,21 +60,17 @@ bool Supervisor::AdoptRun(const StoredRun& run) {
   if (run.process.has_value() && IsAlive(*run.process)) watch = WatchProcess(*run.process);
   if (watch.ok()) {
     bool current = false;
+    const bool ends = relay_.Exit(run.key).has_value();
     {
       const MutexLock lock(mu_);
-      current = !run.done && run.key.epoch == NewestEpochLocked(run.key.job_uid);
-      Trainer trainer;
-      trainer.assign = std::make_shared<const v1::Assign>(run.assign);
-      trainer.slot = run.slot;
-      trainer.folder = run.folder;
-      trainer.process = *run.process;
-      trainer.watch = *std::move(watch);
-      trainer.stopping = stopping;
-      if (stopping) {  // the signal may not have been sent; another one changes nothing
-        trainer.term_at = clock_.Monotonic();
-        trainer.kill_at = clock_.Monotonic() + options_.grace;
-      }
-      trainers_[run.key] = std::move(trainer);
+      current = !run.done && run.key.epoch == table_.NewestEpoch(run.key.job_uid);
+      processes_[run.key] = {.assign = std::make_shared<const v1::Assign>(run.assign),
+                             .folder = run.folder,
+                             .process = *run.process,
+                             .watch = *std::move(watch)};
+      const absl::Duration now = clock_.Monotonic();
+      table_.Adopted(run.key, run.slot, stopping, now, options_.grace);
+      if (ends) table_.ExpectExit(run.key, now, options_.exit_grace);
     }
     spdlog::info("trainer adopted job={} epoch={} rank={} pid={}", run.assign.job_id(),
                  run.key.epoch, run.key.rank, run.process->pid);
@@ -113,12 +108,10 @@ void Supervisor::WaitForEvents() {
   absl::Duration wait = absl::InfiniteDuration();
   {
     const MutexLock lock(mu_);
-    const absl::Duration now = clock_.Monotonic();
-    for (const auto& [key, trainer] : trainers_) {
-      descriptors.push_back({trainer.watch.get(), POLLIN, 0});
-      if (trainer.term_at.has_value()) wait = std::min(wait, *trainer.term_at - now);
-      if (trainer.kill_at.has_value()) wait = std::min(wait, *trainer.kill_at - now);
+    for (const auto& [key, process] : processes_) {
+      descriptors.push_back({process.watch.get(), POLLIN, 0});
     }
+    wait = table_.NextDue() - clock_.Monotonic();
   }
   int timeout = -1;
   if (wait < absl::Hours(1)) {
@@ -132,55 +125,54 @@ void Supervisor::WaitForEvents() {
 
 void Supervisor::FireDeadlines() {
   const MutexLock lock(mu_);
-  const absl::Duration now = clock_.Monotonic();
-  for (auto& [key, trainer] : trainers_) {
-    if (trainer.kill_at.has_value() && *trainer.kill_at <= now) {
-      trainer.kill_at.reset();
-      trainer.term_at.reset();
-      SignalGroup(trainer.process, SIGKILL);
-    } else if (trainer.term_at.has_value() && *trainer.term_at <= now) {
-      trainer.term_at.reset();
-      SignalGroup(trainer.process, SIGTERM);
-      // A process that is stopped takes the signal only when it continues; then those that wait for
-      // it can save too.
-      SignalGroup(trainer.process, SIGCONT);
+  for (const TrainerTable::Signal& signal : table_.TakeDue(clock_.Monotonic())) {
+    const ProcessId& process = processes_.at(signal.key).process;
+    if (signal.kill) {
+      SignalGroup(process, SIGKILL);
+      continue;
     }
+    SignalGroup(process, SIGTERM);
+    // A process that is stopped takes the signal only when it continues; then those that wait for
+    // it can save too.
+    SignalGroup(process, SIGCONT);
   }
 }
 
-std::vector<Supervisor::Ended> Supervisor::CollectEnded() {
+std::vector<Supervisor::EndedProcess> Supervisor::CollectEnded() {
   const MutexLock lock(mu_);
-  std::vector<Ended> ended;
-  for (auto& [key, trainer] : trainers_) {
-    pollfd descriptor{trainer.watch.get(), POLLIN, 0};
-    if (::poll(&descriptor, 1, 0) > 0) ended.push_back({key, Reap(trainer.watch)});
+  std::vector<EndedProcess> ended;
+  for (auto& [key, process] : processes_) {
+    pollfd descriptor{process.watch.get(), POLLIN, 0};
+    if (::poll(&descriptor, 1, 0) > 0) ended.push_back({key, Reap(process.watch)});
   }
   return ended;
 }
 
-void Supervisor::HandleEnded(std::vector<Ended> ended) {
+void Supervisor::HandleEnded(std::vector<EndedProcess> ended) {
   // The trainers' last reports are read before the deaths are ordered: they tell the loss of a peer
   // from an error of its own.
-  for (const Ended& one : ended) relay_.CatchUp(one.key);
-  std::stable_sort(ended.begin(), ended.end(), [this](const Ended& a, const Ended& b) {
-    return CauseOrder(relay_.Exit(a.key), a.status) < CauseOrder(relay_.Exit(b.key), b.status);
-  });
-  for (const Ended& one : ended) HandleOne(one);
+  for (const EndedProcess& one : ended) relay_.CatchUp(one.key);
+  std::stable_sort(
+      ended.begin(), ended.end(), [this](const EndedProcess& a, const EndedProcess& b) {
+        return CauseOrder(relay_.Exit(a.key), a.status) < CauseOrder(relay_.Exit(b.key), b.status);
+      });
+  for (const EndedProcess& one : ended) HandleOne(one);
   if (!ended.empty()) NotifyCount();
 }
 
-void Supervisor::HandleOne(const Ended& ended) {
-  std::shared_ptr<const v1::Assign> assign;
+void Supervisor::HandleOne(const EndedProcess& ended) {
+  Assignment assign;
   RunFolder folder("");
   ProcessId process;
   bool stopping = false;
   std::string stop_reason;
   {
     const MutexLock lock(mu_);
-    const Trainer& trainer = trainers_.at(ended.key);
-    assign = trainer.assign;
-    folder = trainer.folder;
-    process = trainer.process;
+    const Process& of = processes_.at(ended.key);
+    assign = of.assign;
+    folder = of.folder;
+    process = of.process;
+    const TrainerTable::Trainer& trainer = *table_.Find(ended.key);
     stopping = trainer.stopping;
     stop_reason = trainer.stop_reason;
   }
@@ -193,25 +185,20 @@ void Supervisor::HandleOne(const Ended& ended) {
   spdlog::info("trainer exited job={} epoch={} rank={} pid={} exit_code={} signal={} stopped={}",
                assign->job_id(), ended.key.epoch, ended.key.rank, process.pid, ended.status.code,
                ended.status.signal, stopping);
-  if (failed && !stopping) {
-    {
-      const MutexLock lock(mu_);
-      broken_.emplace(ended.key.job_uid, ended.key.epoch);  // for ranks still to be started
-    }
-    StopRanks(
-        [&](const RankKey& key) {
-          return key.job_uid == ended.key.job_uid && key.epoch == ended.key.epoch &&
-                 key.rank != ended.key.rank;
-        },
-        options_.grace, absl::StrCat("rank ", ended.key.rank, " of the job failed"), nullptr);
+  TrainerTable::Effects effects;
+  {
+    const MutexLock lock(mu_);
+    effects = table_.Ended(ended.key, failed && !stopping);
   }
+  CarryOut(effects, options_.grace, /*ask=*/nullptr);
   {
     // Erased last, because WaitUntilEmpty promises that the end of every trainer has been reported.
     const MutexLock lock(mu_);
-    trainers_.erase(ended.key);
-    if (trainers_.empty()) emptied_.NotifyAll();
+    processes_.erase(ended.key);
+    if (processes_.empty()) emptied_.NotifyAll();
   }
-  StartWaiting();
+  const MutexLock starts(start_mu_);
+  StartFree();
 }
 
 void Supervisor::WriteExit(const RankKey& key, const std::string& job_id, const RunFolder& folder,

@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "stretto/v1alpha1/trainer.pb.h"
 #include "worker/daemon/coordinator_channels.h"
-#include "worker/daemon/rank_key.h"
+#include "worker/daemon/trainers/rank_key.h"
 
 namespace stretto::daemon {
 

@@ -51,7 +51,7 @@ class SupervisorTest : public ::testing::Test {
     options.socket_path = dir_.path() + "/trainer.sock";
     options.slots = slots_;
     options.fault = [](const Slot& slot) { return slot.fault; };
-    options.grace = absl::Seconds(10);
+    options.exit_grace = exit_grace_;
     supervisor_.emplace(options, folders_, relay_, Clock::Real(), [](int) {});
     supervisor_->Adopt();
   }
@@ -99,6 +99,7 @@ class SupervisorTest : public ::testing::Test {
 
   TempDir dir_;
   std::vector<Slot> slots_ = ProbeNode(8)->slots;
+  absl::Duration exit_grace_ = absl::Seconds(10);
   RunFolders folders_{dir_.path()};
   ReportRelay relay_{[](const ReportRelay::Report&) {}, [] {}};
   std::optional<Supervisor> supervisor_;
@@ -328,6 +329,22 @@ TEST_F(SupervisorTest, AnEpochThatWasStoppedNeverStarts) {
   supervisor_->Assign(MakeAssign(1, 2));
   ASSERT_TRUE(supervisor_->WaitUntilEmpty(absl::Seconds(20)));
   EXPECT_EQ(ExitOf(0, 2).reason(), "Completed");
+}
+
+// Only the daemon that got the report knew that the process must end.
+TEST_F(SupervisorTest, ATrainerThatReportedItsExitToAnEarlierDaemonMustEndToo) {
+  Start("exec sleep 600");
+  supervisor_->Assign(MakeAssign(1));
+  const ProcessId process = *folders_.Find({kUid, 1, 0})->ReadProcess();
+  supervisor_.reset();
+  ReportRelay::Report report;
+  report.mutable_exit()->set_reason("Completed");
+  relay_.Append({kUid, 1, 0}, report);
+  exit_grace_ = absl::Milliseconds(100);
+  Start("exec sleep 600");
+  EXPECT_TRUE(supervisor_->WaitUntilEmpty(absl::Seconds(20)));
+  EXPECT_FALSE(IsAlive(process));
+  EXPECT_EQ(relay_.Exit({kUid, 1, 0})->reason(), "Completed");
 }
 
 TEST_F(SupervisorTest, APidFileOfAnotherProcessIsNotTrusted) {
