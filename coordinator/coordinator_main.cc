@@ -27,6 +27,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "coordinator/flags/limit_flags.h"
 #include "coordinator/service/server.h"
 #include "coordinator/standby/standby.h"
 #include "coordinator/store/backup.h"
@@ -311,6 +312,7 @@ int Main(int argc, char** argv) {
                  "coordinator uses it")
       ->excludes(repair);
   AddEtcdFlags(app, options);
+  service::AddLimitFlags(app, options.server.limits);
   app.add_option("--keep-jobs", options.server.core.keep_jobs,
                  "number of ended jobs to keep; when there are more, those that ended first are "
                  "deleted, but their checkpoints stay on disk")

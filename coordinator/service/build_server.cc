@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/service/errors.h"
+#include "proto/base/limits.h"
 
 namespace stretto::service {
 namespace {
@@ -27,6 +28,7 @@ absl::StatusOr<std::unique_ptr<grpc::Server>> BuildServer(
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                              kShortestPingIntervalMs);
+  builder.SetMaxReceiveMessageSize(static_cast<int>(limits::kMessageBytes.value));
   add(builder);
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (server != nullptr && *port != 0) return server;

@@ -132,7 +132,7 @@ absl::Status CheckListenAddress(const ServerOptions& options) {
 
 struct Server::Impl {
   Impl(std::unique_ptr<coordinator::JobStore> store_in, coordinator::Core core, const Clock& clock,
-       telemetry::Telemetry& telemetry, std::function<void()> guard)
+       telemetry::Telemetry& telemetry, const Limits& limits, std::function<void()> guard)
       : telemetry(telemetry),
         store(coordinator::ObserveStore(
             std::move(store_in), clock,
@@ -146,7 +146,7 @@ struct Server::Impl {
                            absl::FormatDuration(took), absl::FormatDuration(Loop::kTaskBudget));
             },
             std::move(guard)),
-        hub(loop, clock, telemetry),
+        hub(loop, clock, telemetry, limits),
         driver(std::move(core), *store, hub) {
     hub.SetDriver(driver);
   }
@@ -180,8 +180,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
   ASSIGN_OR_RETURN(coordinator::Snapshot snapshot, store->Load());
   ASSIGN_OR_RETURN(coordinator::Core core,
                    coordinator::Core::Restore(std::move(snapshot), options.core, clock.Now()));
-  auto impl =
-      std::make_unique<Impl>(std::move(store), std::move(core), clock, telemetry, options.guard);
+  auto impl = std::make_unique<Impl>(std::move(store), std::move(core), clock, telemetry,
+                                     options.limits, options.guard);
   impl->services.push_back(NewJobService(impl->hub));
   impl->services.push_back(NewClusterService(impl->hub));
   impl->services.push_back(NewWorkerService(impl->hub));
