@@ -15,6 +15,7 @@
 #include "coordinator/service/errors.h"
 #include "coordinator/service/unary_call.h"
 #include "coordinator/service/validate_request.h"
+#include "proto/base/printable.h"
 #include "proto/base/status_macros.h"
 #include "stretto/v1alpha1/job.grpc.pb.h"
 
@@ -75,6 +76,10 @@ absl::Status Cordon(Hub& hub, const v1alpha1::CordonWorkerRequest& request, v1al
   if (request.reason().size() > kMaxReasonBytes) {
     return FieldError("reason", absl::StrCat("found ", request.reason().size(),
                                              " bytes, expected at most ", kMaxReasonBytes));
+  }
+  if (!IsPrintable(request.reason())) {
+    return FieldError("reason", absl::StrCat("found ", Quoted(request.reason()),
+                                             ", expected no control characters"));
   }
   const std::string reason = request.reason().empty() ? "by request" : request.reason();
   return ChangeWorker(

@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "proto/base/printable.h"
 #include "proto/spec/job/rules.h"
 
 namespace stretto::spec {
@@ -86,9 +87,7 @@ void CheckEval(const v1alpha1::JobSpec& spec, Violations* violations) {
 std::string PathFault(absl::string_view path) {
   if (path.empty()) return "a path";
   if (path.size() > kMaxPath) return absl::StrCat("at most ", kMaxPath, " characters");
-  for (unsigned char c : path) {
-    if (c < 0x20 || c == 0x7f) return "no control characters";
-  }
+  if (!IsPrintable(path)) return "no control characters";
   if (path[0] == '/') return "a relative path";
   for (absl::string_view part : absl::StrSplit(path, '/')) {
     if (part == "..") return "no '..'";
