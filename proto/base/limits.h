@@ -45,12 +45,100 @@ inline constexpr Limit kMessageBytes{
     "the call ends; a job whose assignment is longer fails",
     "LimitsTest.AnAssignmentThatAWorkerCannotTakeFailsItsJobAlone"};
 
+// ---- messages of workers
+inline constexpr Limit kWorkerNameBytes{
+    "name in a message of a worker: ids, host, build, reason, phase, group",
+    256,
+    kBytes,
+    "",
+    "the session ends",
+    "HostileWorkerTest.WhatBreaksABoundEndsItsSessionAndNobodyElses"};
+inline constexpr Limit kWorkerTextBytes{
+    "prose in a message of a worker: messages, operations, descriptions, faults",
+    int64_t{8} << 10,
+    kBytes,
+    "",
+    "the session ends; a daemon cuts what it sends",
+    "WorkerBoundsTest.WhatIsFittedIsAdmitted"};
+inline constexpr Limit kWorkerListEntries{"list in a message of a worker that has no row here",
+                                          1'024,
+                                          kCount,
+                                          "",
+                                          "the session ends",
+                                          "WorkerBoundsTest.ListsAreBounded"};
+inline constexpr Limit kWorkerSlots{
+    "slots of a worker",
+    4'096,
+    kCount,
+    "",
+    "the session ends",
+    "HostileWorkerTest.WhatBreaksABoundEndsItsSessionAndNobodyElses"};
+inline constexpr Limit kHeldRanks{"ranks of earlier sessions that a worker registers with",
+                                  16'384,
+                                  kCount,
+                                  "",
+                                  "the session ends; a daemon leaves out ended ranks first",
+                                  "WorkerBoundsTest.ListsAreBounded"};
+inline constexpr Limit kLedgerEntries{
+    "entries of a step's ledger, and of a sum of ledgers",
+    256,
+    kCount,
+    "",
+    "the session ends; in a sum, further kinds are added up as one",
+    "HostileWorkerTest.AHugeLedgerStopsNobody"};
+inline constexpr Limit kTraceEntries{
+    "operations of a recorded step",   int64_t{1} << 20, kCount, "", "the session ends",
+    "WorkerBoundsTest.ListsAreBounded"};
+inline constexpr Limit kLogChunkBytes{"chunk of a log",
+                                      int64_t{64} << 10,
+                                      kBytes,
+                                      "",
+                                      "the session ends",
+                                      "WorkerBoundsTest.LogsAreBytes"};
+inline constexpr Limit kTraceRecordBytes{"record of a trace",
+                                         (int64_t{4} << 20) - (int64_t{64} << 10),
+                                         kBytes,
+                                         "",
+                                         "the stream of the trace ends with an error",
+                                         "TraceStreamTest.ARecordThatIsTooLongEndsItsStreamAlone"};
+
+// ---- histories
+inline constexpr Limit kHistorySteps{"steps of a job in the coordinator's memory",
+                                     200'000,
+                                     kCount,
+                                     "",
+                                     "the oldest are forgotten",
+                                     "JobHistoryTest.OldStepsAreForgottenByNumberAndBySize"};
+inline constexpr Limit kHistoryBytes{"steps of a job in the coordinator's memory",
+                                     int64_t{128} << 20,
+                                     kBytes,
+                                     "",
+                                     "the oldest are forgotten",
+                                     "JobHistoryTest.OldStepsAreForgottenByNumberAndBySize"};
+
+// ---- rendezvous
+inline constexpr Limit kStoreKeyBytes{"key of the rendezvous of ranks",
+                                      512,
+                                      kBytes,
+                                      "",
+                                      "the call is refused",
+                                      "WorkerServiceTest.RendezvousIsWriteOnceAndWaits"};
+inline constexpr Limit kStoreValueBytes{"value of the rendezvous of ranks",
+                                        int64_t{1} << 20,
+                                        kBytes,
+                                        "",
+                                        "the call is refused",
+                                        "WorkerServiceTest.RendezvousIsWriteOnceAndWaits"};
+
 }  // namespace limits
 
 inline constexpr const Limit* kAllLimits[] = {
-    &limits::kSpecBytes,
-    &limits::kUserStreams,
-    &limits::kMessageBytes,
+    &limits::kSpecBytes,       &limits::kUserStreams,     &limits::kMessageBytes,
+    &limits::kWorkerNameBytes, &limits::kWorkerTextBytes, &limits::kWorkerListEntries,
+    &limits::kWorkerSlots,     &limits::kHeldRanks,       &limits::kLedgerEntries,
+    &limits::kTraceEntries,    &limits::kLogChunkBytes,   &limits::kTraceRecordBytes,
+    &limits::kHistorySteps,    &limits::kHistoryBytes,    &limits::kStoreKeyBytes,
+    &limits::kStoreValueBytes,
 };
 
 }  // namespace stretto
