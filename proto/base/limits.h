@@ -130,15 +130,29 @@ inline constexpr Limit kStoreValueBytes{"value of the rendezvous of ranks",
                                         "the call is refused",
                                         "WorkerServiceTest.RendezvousIsWriteOnceAndWaits"};
 
+// ---- ranks that meet
+inline constexpr Limit kMeetingHandshake{"handshake of a connection to a rank's listener",
+                                         10,
+                                         kSeconds,
+                                         "",
+                                         "the connection is dropped and counted",
+                                         "GateTest.ASilentVisitorIsDroppedInTime"};
+inline constexpr Limit kMeetingVisitors{"connections to a rank's listener within their handshake",
+                                        64,
+                                        kCount,
+                                        "",
+                                        "the oldest is dropped and counted",
+                                        "GateTest.AFloodOfVisitorsKeepsNoPeerOut"};
+
 }  // namespace limits
 
 inline constexpr const Limit* kAllLimits[] = {
-    &limits::kSpecBytes,       &limits::kUserStreams,     &limits::kMessageBytes,
-    &limits::kWorkerNameBytes, &limits::kWorkerTextBytes, &limits::kWorkerListEntries,
-    &limits::kWorkerSlots,     &limits::kHeldRanks,       &limits::kLedgerEntries,
-    &limits::kTraceEntries,    &limits::kLogChunkBytes,   &limits::kTraceRecordBytes,
-    &limits::kHistorySteps,    &limits::kHistoryBytes,    &limits::kStoreKeyBytes,
-    &limits::kStoreValueBytes,
+    &limits::kSpecBytes,       &limits::kUserStreams,      &limits::kMessageBytes,
+    &limits::kWorkerNameBytes, &limits::kWorkerTextBytes,  &limits::kWorkerListEntries,
+    &limits::kWorkerSlots,     &limits::kHeldRanks,        &limits::kLedgerEntries,
+    &limits::kTraceEntries,    &limits::kLogChunkBytes,    &limits::kTraceRecordBytes,
+    &limits::kHistorySteps,    &limits::kHistoryBytes,     &limits::kStoreKeyBytes,
+    &limits::kStoreValueBytes, &limits::kMeetingHandshake, &limits::kMeetingVisitors,
 };
 
 }  // namespace stretto
