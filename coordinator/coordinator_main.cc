@@ -37,6 +37,7 @@
 #include "proto/base/address.h"
 #include "proto/base/clock.h"
 #include "proto/base/files.h"
+#include "proto/base/limits.h"
 #include "proto/base/log.h"
 #include "proto/base/status_macros.h"
 #include "proto/base/version.h"
@@ -265,7 +266,7 @@ void AddEtcdFlags(CLI::App& app, Options& options) {
 int Main(int argc, char** argv) {
   Options options;
   options.state_dir = DefaultStateDir();
-  options.server.core.keep_jobs = 1000;
+  options.server.core.keep_jobs = limits::kEndedJobs.value;
   CLI::App app("stretto-coordinator accepts jobs and places them on workers.");
   app.set_version_flag("--version", kBuildVersion);
   app.add_option("--listen", options.server.listen,

@@ -10,7 +10,6 @@
 namespace stretto::service {
 namespace {
 
-constexpr int kMaxStreamsPerConnection = 1000;
 // Workers of several coordinators ask with pings whether theirs still answers.
 constexpr int kShortestPingIntervalMs = 1000;
 
@@ -24,7 +23,8 @@ absl::StatusOr<std::unique_ptr<grpc::Server>> BuildServer(
   builder.AddListeningPort(options.listen, credentials, port);
   // Without this, two coordinators could listen on one port and share its connections.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreamsPerConnection);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
+                             static_cast<int>(limits::kStreamsPerConnection.value));
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                              kShortestPingIntervalMs);

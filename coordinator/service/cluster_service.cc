@@ -15,6 +15,7 @@
 #include "coordinator/service/errors.h"
 #include "coordinator/service/unary_call.h"
 #include "coordinator/service/validate_request.h"
+#include "proto/base/limits.h"
 #include "proto/base/printable.h"
 #include "proto/base/status_macros.h"
 #include "stretto/v1alpha1/job.grpc.pb.h"
@@ -26,7 +27,7 @@ using coordinator::Core;
 using grpc::CallbackServerContext;
 using grpc::ServerUnaryReactor;
 
-constexpr size_t kMaxReasonBytes = 200;
+constexpr size_t kMaxReasonBytes = limits::kCordonReasonBytes.value;
 
 v1alpha1::Worker DescribeWorker(const Core& core, const coordinator::Worker& worker) {
   const std::string& id = worker.record.id;

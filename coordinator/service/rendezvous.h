@@ -24,7 +24,7 @@ absl::Status CheckStoreKey(const std::string& key);
 class Rendezvous {
  public:
   static constexpr size_t kMaxValueBytes = limits::kStoreValueBytes.value;
-  static constexpr size_t kMaxAttemptBytes = size_t{64} << 20;
+  static constexpr size_t kMaxAttemptBytes = limits::kStoreAttemptBytes.value;
 
   // (job uid, epoch)
   using Attempt = std::pair<std::string, int64_t>;

@@ -12,13 +12,13 @@
 #include "absl/strings/strip.h"
 #include "coordinator/service/errors.h"
 #include "proto/base/ids.h"
+#include "proto/base/limits.h"
 #include "proto/base/version.h"
 
 namespace stretto::service {
 namespace {
 
 constexpr int kDefaultPageSize = 50;
-constexpr int kMaxPageSize = 1000;
 constexpr char kNameRule[] = "1 to 63 of [a-z0-9-], starting with a letter and not ending with '-'";
 
 constexpr size_t kMostNamed = 8;  // unknown fields
@@ -70,10 +70,10 @@ absl::Status ValidateCreateRequest(const v1alpha1::CreateJobRequest& request,
   const std::string& id = request.request_id();
   const bool printable =
       std::all_of(id.begin(), id.end(), [](unsigned char c) { return c > 0x20 && c < 0x7f; });
-  if (id.size() > 128 || !printable) {
-    violations.push_back(
-        {"request_id", absl::StrCat("found ", Quoted(id),
-                                    ", expected at most 128 printable characters, no spaces")});
+  if (static_cast<int64_t>(id.size()) > limits::kRequestIdBytes.value || !printable) {
+    violations.push_back({"request_id", absl::StrCat("found ", Quoted(id), ", expected at most ",
+                                                     limits::kRequestIdBytes.value,
+                                                     " printable characters, no spaces")});
   }
   if (!request.job().has_spec()) {
     violations.push_back({"spec", "found none, expected a job spec"});
@@ -91,7 +91,7 @@ absl::StatusOr<int> PageSize(int32_t page_size) {
   if (page_size < 0) {
     return FieldError("page_size", absl::StrCat("found ", page_size, ", expected 0 or more"));
   }
-  return page_size == 0 ? kDefaultPageSize : std::min<int>(page_size, kMaxPageSize);
+  return page_size == 0 ? kDefaultPageSize : std::min<int>(page_size, limits::kPageEntries.value);
 }
 
 absl::StatusOr<std::string> ParseName(absl::string_view collection, absl::string_view name) {

@@ -42,11 +42,11 @@ using grpc::ServerUnaryReactor;
 using v1alpha1::CoordinatorMessage;
 using v1alpha1::WorkerMessage;
 
-constexpr absl::Duration kRegisterTimeout = absl::Seconds(10);
+constexpr absl::Duration kRegisterTimeout = absl::Seconds(limits::kRegisterSeconds.value);
 constexpr absl::Duration kEndTimeout = absl::Seconds(5);
 // Maximum number of messages that wait for a worker that does not read. When it is exceeded the
 // session ends; the worker registers again and learns the rest.
-constexpr size_t kMaxWaiting = 10'000;
+constexpr size_t kMaxWaiting = limits::kSessionMessages.value;
 
 // One session. It sends acknowledgements only when nothing else waits. Its ownership is that of
 // WriteStream.

@@ -35,6 +35,44 @@ inline constexpr Limit kUserStreams{"open streams of users: watches, logs, trace
                                     "the stream is refused",
                                     "LimitsTest.StreamsAreBoundedAndAnEndedOneMakesRoom"};
 
+inline constexpr Limit kRequestIdBytes{
+    "request_id of a new job",        128, kBytes, "", "the job is refused",
+    "LimitsTest.RequestIdsAreBounded"};
+inline constexpr Limit kPageEntries{"entries of a page of a list",
+                                    1'000,
+                                    kCount,
+                                    "",
+                                    "the page has that many",
+                                    "ValidateRequest.RefusesBadNamesAndSizes"};
+inline constexpr Limit kCordonReasonBytes{
+    "reason of a cordon",
+    200,
+    kBytes,
+    "",
+    "the call is refused",
+    "RestartServiceTest.CordonedWorkerShowsWhyAndTakesNothing"};
+inline constexpr Limit kBlendParts{"data sets of a blend",
+                                   1'024,
+                                   kCount,
+                                   "",
+                                   "the job is refused",
+                                   "RefusalsTest.ABlendHasAtMost1024Parts"};
+inline constexpr Limit kEndedJobs{"ended jobs that are kept",
+                                  1'000,
+                                  kCount,
+                                  "--keep-jobs",
+                                  "those that ended first are deleted",
+                                  "JobServiceTest.OnlyTheNewestEndedJobsAreKept"};
+inline constexpr Limit kStreamsPerConnection{
+    "calls that are open on one connection",  1'000, kCount, "", "further calls wait in the client",
+    "LimitsTest.CallsOfAConnectionAreBounded"};
+inline constexpr Limit kLogReaderBytes{"bytes of a log that wait for one reader",
+                                       int64_t{16} << 20,
+                                       kBytes,
+                                       "",
+                                       "the stream ends",
+                                       "WorkerServiceTest.SlowLogReaderIsCutOffAtItsBound"};
+
 // ---- messages
 // gRPC's own default, said on every hop so that no two differ.
 inline constexpr Limit kMessageBytes{
@@ -102,6 +140,22 @@ inline constexpr Limit kTraceRecordBytes{"record of a trace",
                                          "the stream of the trace ends with an error",
                                          "TraceStreamTest.ARecordThatIsTooLongEndsItsStreamAlone"};
 
+inline constexpr Limit kRegisterSeconds{
+    "time from the begin of a session to its Register", 10, kSeconds, "", "the session ends",
+    "WorkerServiceTest.StrangerThatSaysNothingIsCutOff"};
+inline constexpr Limit kSessionMessages{"messages that wait for a worker",
+                                        10'000,
+                                        kCount,
+                                        "",
+                                        "the session ends",
+                                        "LimitsTest.AWorkerThatDoesNotReadLosesItsSession"};
+inline constexpr Limit kTraceCredit{
+    "records of a trace that wait for one reader",      16, kCount, "", "the stream ends",
+    "JobTraceTest.AWorkerThatOverrunsItsCreditIsCutOff"};
+inline constexpr Limit kStoreAttemptBytes{
+    "rendezvous of one attempt",        int64_t{64} << 20, kBytes, "", "the call is refused",
+    "RendezvousTest.AnAttemptIsBounded"};
+
 // ---- histories
 inline constexpr Limit kHistorySteps{"steps of a job in the coordinator's memory",
                                      200'000,
@@ -144,15 +198,44 @@ inline constexpr Limit kMeetingVisitors{"connections to a rank's listener within
                                         "the oldest is dropped and counted",
                                         "GateTest.AFloodOfVisitorsKeepsNoPeerOut"};
 
+// ---- probes and metrics
+inline constexpr Limit kScrapes{
+    "scrapes of a metrics port at once",          4, kCount, "", "further ones get 503",
+    "MonitoringTest.ProbesAnswerWhileScrapesWait"};
+
 }  // namespace limits
 
 inline constexpr const Limit* kAllLimits[] = {
-    &limits::kSpecBytes,       &limits::kUserStreams,      &limits::kMessageBytes,
-    &limits::kWorkerNameBytes, &limits::kWorkerTextBytes,  &limits::kWorkerListEntries,
-    &limits::kWorkerSlots,     &limits::kHeldRanks,        &limits::kLedgerEntries,
-    &limits::kTraceEntries,    &limits::kLogChunkBytes,    &limits::kTraceRecordBytes,
-    &limits::kHistorySteps,    &limits::kHistoryBytes,     &limits::kStoreKeyBytes,
-    &limits::kStoreValueBytes, &limits::kMeetingHandshake, &limits::kMeetingVisitors,
+    &limits::kSpecBytes,
+    &limits::kUserStreams,
+    &limits::kRequestIdBytes,
+    &limits::kPageEntries,
+    &limits::kCordonReasonBytes,
+    &limits::kBlendParts,
+    &limits::kEndedJobs,
+    &limits::kStreamsPerConnection,
+    &limits::kLogReaderBytes,
+    &limits::kMessageBytes,
+    &limits::kWorkerNameBytes,
+    &limits::kWorkerTextBytes,
+    &limits::kWorkerListEntries,
+    &limits::kWorkerSlots,
+    &limits::kHeldRanks,
+    &limits::kLedgerEntries,
+    &limits::kTraceEntries,
+    &limits::kLogChunkBytes,
+    &limits::kTraceRecordBytes,
+    &limits::kRegisterSeconds,
+    &limits::kSessionMessages,
+    &limits::kTraceCredit,
+    &limits::kStoreAttemptBytes,
+    &limits::kHistorySteps,
+    &limits::kHistoryBytes,
+    &limits::kStoreKeyBytes,
+    &limits::kStoreValueBytes,
+    &limits::kMeetingHandshake,
+    &limits::kMeetingVisitors,
+    &limits::kScrapes,
 };
 
 }  // namespace stretto

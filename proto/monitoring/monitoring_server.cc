@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "proto/base/address.h"
 #include "proto/base/files.h"
+#include "proto/base/limits.h"
 #include "proto/base/status_macros.h"
 
 namespace stretto::monitoring {
@@ -22,7 +23,7 @@ namespace {
 constexpr char kThreads[] = "16";
 // Maximum number of concurrent scrapes, so that scrapes that wait, for a disk say, leave threads
 // for the probes.
-constexpr int kMostScrapes = 4;
+constexpr int kMostScrapes = limits::kScrapes.value;
 constexpr char kRequestTimeoutMs[] = "5000";  // for a client that stops sending
 constexpr std::chrono::milliseconds kKnockInterval{10};
 

@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "proto/base/limits.h"
 #include "proto/base/printable.h"
 #include "proto/spec/job/rules.h"
 
@@ -19,7 +20,7 @@ namespace stretto::spec {
 namespace {
 
 constexpr size_t kMaxPath = 1024;
-constexpr int kMaxParts = 1024;
+constexpr int kMaxParts = limits::kBlendParts.value;
 
 // What is expected instead of a path with this fault.
 std::string UnderDataRoot(const std::string& fault) {

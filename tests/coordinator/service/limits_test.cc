@@ -2,13 +2,18 @@
 
 // What users may send and hold, and what happens beyond it.
 
+#include "proto/base/limits.h"
+
 #include <gmock/gmock.h>
 
+#include <chrono>
+#include <future>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/time/clock.h"
+#include "coordinator/service/rendezvous.h"
 #include "tests/coordinator/service/harness.h"
 
 namespace stretto::service {
@@ -169,6 +174,105 @@ TEST_F(LimitsTest, StreamsAreBoundedAndAnEndedOneMakesRoom) {
   }
   two.context.TryCancel();
   for (Watch* watch : {&one, &two}) watch->reader->Finish();
+}
+
+TEST_F(LimitsTest, RequestIdsAreBounded) {
+  FakeWorker worker(*workers_, "w0");
+  worker.Register();
+  CreateJobRequest request = Request("gpt");
+  request.set_request_id(std::string(129, 'r'));
+  Job job;
+  EXPECT_REFUSED(Create(request, &job), StatusCode::INVALID_ARGUMENT, "INVALID_FIELD",
+                 "request_id: ", "at most 128");
+  request.set_request_id(std::string(128, 'r'));
+  EXPECT_TRUE(Create(request, &job).ok());
+}
+
+// Waits of StoreGet are calls, too, and cost little.
+TEST_F(LimitsTest, CallsOfAConnectionAreBounded) {
+  const Job waiting = [&] {
+    FakeWorker worker(*workers_, "w0");
+    worker.Register();
+    return MustCreate("gpt");
+  }();
+  struct Call {
+    grpc::ClientContext context;
+    v1alpha1::StoreGetRequest request;
+    v1alpha1::StoreGetResponse response;
+    std::promise<void> done;
+  };
+  std::vector<std::unique_ptr<Call>> calls;
+  for (int64_t i = 0; i < limits::kStreamsPerConnection.value; ++i) {
+    Call& call = *calls.emplace_back(std::make_unique<Call>());
+    SetDeadline(&call.context);
+    call.request.set_job_uid(waiting.uid());
+    call.request.set_epoch(waiting.epoch());
+    call.request.set_key("never");
+    workers_->async()->StoreGet(&call.context, &call.request, &call.response,
+                                [&call](const grpc::Status&) { call.done.set_value(); });
+  }
+  const auto get = [&](v1alpha1::JobService::Stub& stub, absl::Duration within) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(within));
+    v1alpha1::GetJobRequest request;
+    request.set_name("jobs/gpt");
+    Job job;
+    return stub.GetJob(&context, request, &job).error_code();
+  };
+  EXPECT_EQ(get(*jobs_, absl::Milliseconds(300)), grpc::StatusCode::DEADLINE_EXCEEDED);
+  // Of another connection it is no matter.
+  grpc::ChannelArguments own;
+  own.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  const auto other = v1alpha1::JobService::NewStub(grpc::CreateCustomChannel(
+      absl::StrCat("127.0.0.1:", server_->port()), grpc::InsecureChannelCredentials(), own));
+  EXPECT_EQ(get(*other, absl::Seconds(30)), grpc::StatusCode::OK);
+  for (const auto& call : calls) call->context.TryCancel();
+  for (const auto& call : calls) call->done.get_future().wait();
+  EXPECT_EQ(get(*jobs_, absl::Seconds(30)), grpc::StatusCode::OK);
+}
+
+TEST_F(LimitsTest, AWorkerThatDoesNotReadLosesItsSession) {
+  constexpr int kRanks = 128;
+  grpc::ChannelArguments small;  // as little as a client may buffer
+  small.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  small.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  small.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 64 << 10);
+  const auto stub = v1alpha1::WorkerService::NewStub(grpc::CreateCustomChannel(
+      absl::StrCat("127.0.0.1:", server_->port()), grpc::InsecureChannelCredentials(), small));
+  FakeWorker deaf(*stub, "w0");
+  for (int slot = 2; slot < kRanks; ++slot) {
+    deaf.hello().add_devices()->set_slot(slot);
+    deaf.hello().mutable_devices(slot)->set_kind(v1alpha1::DEVICE_CPU);
+  }
+  deaf.Register();
+  CreateJobRequest wide = Request("gpt");
+  wide.mutable_job()->mutable_spec()->mutable_parallelism()->set_dp_size(kRanks / 2);
+  Job job;
+  const grpc::Status created = Create(wide, &job);
+  ASSERT_TRUE(created.ok()) << created.error_message();
+  // Each asks for the logs of all ranks, and takes that back.
+  v1alpha1::StreamJobLogsRequest request;
+  request.set_name("jobs/gpt");
+  for (int i = 0; i < 150; ++i) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(20));
+    jobs_->StreamJobLogs(&context, request)->Finish();
+  }
+  while (deaf.Next().message_case() != v1alpha1::CoordinatorMessage::MESSAGE_NOT_SET) {
+  }
+  EXPECT_REFUSED(deaf.Ended(), StatusCode::RESOURCE_EXHAUSTED, "RESOURCE_EXHAUSTED",
+                 "worker w0 does not read: 10000 messages");
+}
+
+TEST(RendezvousTest, AnAttemptIsBounded) {
+  Rendezvous rendezvous;
+  const std::string value(limits::kStoreValueBytes.value, 'v');
+  int64_t kept = 0;
+  absl::Status status;
+  while ((status = rendezvous.Set({"uid", 1}, absl::StrCat(kept), value)).ok()) ++kept;
+  EXPECT_EQ(kept, limits::kStoreAttemptBytes.value / limits::kStoreValueBytes.value - 1);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(rendezvous.Set({"uid", 2}, "first", value).ok());  // of another attempt
 }
 
 }  // namespace
