@@ -28,6 +28,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "coordinator/flags/limit_flags.h"
+#include "coordinator/service/front.h"
+#include "coordinator/service/reachable.h"
 #include "coordinator/service/server.h"
 #include "coordinator/standby/standby.h"
 #include "coordinator/store/backup.h"
@@ -170,6 +172,7 @@ sigset_t BlockStopSignals() {
 
 absl::Status Run(const Options& options, telemetry::Telemetry& telemetry) {
   const sigset_t stop = BlockStopSignals();
+  service::RaiseDescriptorLimit();
   const bool in_etcd = !options.etcd.endpoints.empty();
   RETURN_IF_ERROR(CheckMetricsListen(options));
   if (in_etcd) RETURN_IF_ERROR(CheckEtcdFlags(options.etcd));
@@ -187,10 +190,12 @@ absl::Status Run(const Options& options, telemetry::Telemetry& telemetry) {
     RETURN_IF_ERROR(readiness.Get());
     return telemetry.LastCommit();
   };
-  ASSIGN_OR_RETURN(
-      const auto monitoring,
-      monitoring::MonitoringServer::Start(
-          options.metrics_listen, {.metrics = [&] { return telemetry.Text(); }, .ready = ready}));
+  service::Reachable reachable;
+  ASSIGN_OR_RETURN(const auto monitoring,
+                   monitoring::MonitoringServer::Start(
+                       options.metrics_listen, {.metrics = [&] { return telemetry.Text(); },
+                                                .ready = ready,
+                                                .healthy = [&] { return reachable.Probe(); }}));
   service::ServerOptions server_options = options.server;
   if (in_etcd) {
     ASSIGN_OR_RETURN(
@@ -211,17 +216,18 @@ absl::Status Run(const Options& options, telemetry::Telemetry& telemetry) {
   }
   ASSIGN_OR_RETURN(auto server, service::Server::Start(server_options, std::move(store),
                                                        Clock::Real(), telemetry));
+  reachable.Set(server.get());
   readiness.Set(absl::OkStatus());
   std::printf("listening grpc=%d metrics=%d\n", server->port(), monitoring->port());
   std::fflush(stdout);
   spdlog::info("ready build={} grpc={} metrics={} tls={} state_dir={} etcd={}", kBuildVersion,
                server->port(), monitoring->port(), !options.server.tls.empty(), options.state_dir,
                in_etcd ? options.etcd.endpoints : "no");
-
   int signal = 0;
   sigwait(&stop, &signal);
   spdlog::info("stopping signal={}", signal);
   readiness.Set(absl::UnavailableError("shutting down"));
+  reachable.Set(nullptr);
   server->Shutdown();
   return absl::OkStatus();
 }

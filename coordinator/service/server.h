@@ -49,6 +49,10 @@ class Server {
 
   int port() const;
 
+  // Whether connections are accepted (Front::Probe); OK once Shutdown has begun. Thread-safe, and
+  // must not be called when the server is destroyed.
+  absl::Status Probe();
+
   // Health becomes NOT_SERVING, open streams end with UNAVAILABLE, and calls in progress get two
   // seconds to end. Nothing runs afterwards. May be called repeatedly, from one thread.
   void Shutdown();

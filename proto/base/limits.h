@@ -73,6 +73,34 @@ inline constexpr Limit kLogReaderBytes{"bytes of a log that wait for one reader"
                                        "the stream ends",
                                        "WorkerServiceTest.SlowLogReaderIsCutOffAtItsBound"};
 
+// ---- connections to the coordinator
+inline constexpr Limit kConnections{"connections in all",
+                                    8'192,
+                                    kCount,
+                                    "--max-connections",
+                                    "further ones are closed and counted",
+                                    "FrontTest.ConnectionsAreBoundedInAllAndByMachine"};
+inline constexpr Limit kConnectionsOfMachine{
+    "connections of one machine: an IPv4 address, or 64 bits of IPv6",
+    2'048,
+    kCount,
+    "--max-connections-of-machine",
+    "further ones are closed and counted",
+    "FrontTest.ConnectionsAreBoundedInAllAndByMachine"};
+inline constexpr Limit kHandshakeSeconds{
+    "handshake of a connection: TLS and the first frames of HTTP/2",
+    10,
+    kSeconds,
+    "",
+    "the connection is closed",
+    "FrontServiceTest.ConnectionsThatDoNotShakeHandsAreClosed"};
+inline constexpr Limit kIdleSeconds{"connection without a call",
+                                    300,
+                                    kSeconds,
+                                    "",
+                                    "the connection is closed; clients open another",
+                                    "FrontServiceTest.IdleConnectionsAreClosed"};
+
 // ---- messages
 // gRPC's own default, said on every hop so that no two differ.
 inline constexpr Limit kMessageBytes{
@@ -199,6 +227,21 @@ inline constexpr Limit kMeetingVisitors{"connections to a rank's listener within
                                         "GateTest.AFloodOfVisitorsKeepsNoPeerOut"};
 
 // ---- probes and metrics
+inline constexpr Limit kHttpSeconds{"request to a metrics port, and its answer",
+                                    5,
+                                    kSeconds,
+                                    "",
+                                    "the connection is closed",
+                                    "MonitoringTest.SlowRequestsAreClosedInTimeAndDelayNoProbe"};
+inline constexpr Limit kHttpHeaderBytes{
+    "header of a request to a metrics port", int64_t{8} << 10, kBytes, "", "the answer is 431",
+    "MonitoringTest.RequestsAreBounded"};
+inline constexpr Limit kHttpClients{"connections to a metrics port",
+                                    256,
+                                    kCount,
+                                    "",
+                                    "the oldest is closed",
+                                    "MonitoringTest.AFloodOfConnectionsDelaysNoProbe"};
 inline constexpr Limit kScrapes{
     "scrapes of a metrics port at once",          4, kCount, "", "further ones get 503",
     "MonitoringTest.ProbesAnswerWhileScrapesWait"};
@@ -206,35 +249,18 @@ inline constexpr Limit kScrapes{
 }  // namespace limits
 
 inline constexpr const Limit* kAllLimits[] = {
-    &limits::kSpecBytes,
-    &limits::kUserStreams,
-    &limits::kRequestIdBytes,
-    &limits::kPageEntries,
-    &limits::kCordonReasonBytes,
-    &limits::kBlendParts,
-    &limits::kEndedJobs,
-    &limits::kStreamsPerConnection,
-    &limits::kLogReaderBytes,
-    &limits::kMessageBytes,
-    &limits::kWorkerNameBytes,
-    &limits::kWorkerTextBytes,
-    &limits::kWorkerListEntries,
-    &limits::kWorkerSlots,
-    &limits::kHeldRanks,
-    &limits::kLedgerEntries,
-    &limits::kTraceEntries,
-    &limits::kLogChunkBytes,
-    &limits::kTraceRecordBytes,
-    &limits::kRegisterSeconds,
-    &limits::kSessionMessages,
-    &limits::kTraceCredit,
-    &limits::kStoreAttemptBytes,
-    &limits::kHistorySteps,
-    &limits::kHistoryBytes,
-    &limits::kStoreKeyBytes,
-    &limits::kStoreValueBytes,
-    &limits::kMeetingHandshake,
-    &limits::kMeetingVisitors,
+    &limits::kSpecBytes,       &limits::kUserStreams,          &limits::kRequestIdBytes,
+    &limits::kPageEntries,     &limits::kCordonReasonBytes,    &limits::kBlendParts,
+    &limits::kEndedJobs,       &limits::kStreamsPerConnection, &limits::kLogReaderBytes,
+    &limits::kConnections,     &limits::kConnectionsOfMachine, &limits::kHandshakeSeconds,
+    &limits::kIdleSeconds,     &limits::kMessageBytes,         &limits::kWorkerNameBytes,
+    &limits::kWorkerTextBytes, &limits::kWorkerListEntries,    &limits::kWorkerSlots,
+    &limits::kHeldRanks,       &limits::kLedgerEntries,        &limits::kTraceEntries,
+    &limits::kLogChunkBytes,   &limits::kTraceRecordBytes,     &limits::kRegisterSeconds,
+    &limits::kSessionMessages, &limits::kTraceCredit,          &limits::kStoreAttemptBytes,
+    &limits::kHistorySteps,    &limits::kHistoryBytes,         &limits::kStoreKeyBytes,
+    &limits::kStoreValueBytes, &limits::kMeetingHandshake,     &limits::kMeetingVisitors,
+    &limits::kHttpSeconds,     &limits::kHttpHeaderBytes,      &limits::kHttpClients,
     &limits::kScrapes,
 };
 

@@ -6,8 +6,6 @@
 
 #include "worker/comm/gloo/gate.h"
 
-#include <fcntl.h>
-#include <netdb.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
@@ -18,19 +16,18 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <system_error>
 #include <utility>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "proto/base/address.h"
 #include "proto/base/check.h"
 #include "proto/base/clock.h"
 #include "proto/base/limits.h"
+#include "proto/base/sockets.h"
 #include "proto/base/status_macros.h"
 
 namespace stretto {
@@ -90,42 +87,6 @@ bool Same(absl::string_view a, absl::string_view b) {
 
 std::string Text(int error) { return std::generic_category().message(error); }
 
-struct Resolved {
-  sockaddr_storage address = {};
-  socklen_t bytes = 0;
-};
-
-absl::StatusOr<Resolved> Resolve(const std::string& host, int port) {
-  addrinfo hints = {};
-  hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  const int error = getaddrinfo(host.c_str(), absl::StrCat(port).c_str(), &hints, &found);
-  if (error != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("found '", host, "', expected an IP address: ", gai_strerror(error)));
-  }
-  const absl::Cleanup free = [found] { freeaddrinfo(found); };
-  Resolved resolved;
-  resolved.bytes = found->ai_addrlen;
-  std::memcpy(&resolved.address, found->ai_addr, found->ai_addrlen);
-  return resolved;
-}
-
-absl::StatusOr<std::string> AddressOf(int fd) {
-  sockaddr_storage address = {};
-  socklen_t bytes = sizeof address;
-  std::array<char, NI_MAXHOST> host = {};
-  std::array<char, NI_MAXSERV> port = {};
-  if (getsockname(fd, reinterpret_cast<sockaddr*>(&address), &bytes) != 0 ||
-      getnameinfo(reinterpret_cast<sockaddr*>(&address), bytes, host.data(), host.size(),
-                  port.data(), port.size(), NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
-    return absl::UnavailableError("cannot read the address of a listener");
-  }
-  const bool ipv6 = address.ss_family == AF_INET6;
-  return absl::StrCat(ipv6 ? "[" : "", host.data(), ipv6 ? "]:" : ":", port.data());
-}
-
 // Waits until `fd` is ready for `events`; false at the deadline.
 bool AwaitReady(int fd, short events, absl::Duration deadline) {
   while (true) {
@@ -174,23 +135,12 @@ Gate::Gate(FileDescriptor listener, FileDescriptor wake, std::string address)
     : listener_(std::move(listener)), wake_(std::move(wake)), address_(std::move(address)) {}
 
 absl::StatusOr<std::unique_ptr<Gate>> Gate::Listen(const std::string& address) {
-  ASSIGN_OR_RETURN(const Resolved resolved, Resolve(address, 0));
-  const auto failed = [&](const char* call) {
-    return absl::UnavailableError(
-        absl::StrCat("cannot listen on '", address, "': ", call, ": ", Text(errno)));
-  };
-  FileDescriptor listener(
-      socket(resolved.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!listener.valid()) return failed("socket");
-  if (bind(listener.get(), reinterpret_cast<const sockaddr*>(&resolved.address), resolved.bytes) !=
-      0) {
-    return failed("bind");
-  }
-  if (listen(listener.get(), SOMAXCONN) != 0) return failed("listen");
+  ASSIGN_OR_RETURN(const auto addresses, Resolve(address, 0));
+  ASSIGN_OR_RETURN(FileDescriptor listener, ListenAt(addresses.front()));
   FileDescriptor wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!wake.valid()) return failed("eventfd");
-  ASSIGN_OR_RETURN(std::string own, AddressOf(listener.get()));
-  return std::unique_ptr<Gate>(new Gate(std::move(listener), std::move(wake), std::move(own)));
+  if (!wake.valid()) return ErrnoStatus(errno, "eventfd");
+  ASSIGN_OR_RETURN(const SocketAddress own, LocalAddressOf(listener.get()));
+  return std::unique_ptr<Gate>(new Gate(std::move(listener), std::move(wake), own.Text()));
 }
 
 Gate::~Gate() {
@@ -251,8 +201,7 @@ void Gate::Accept() {
   FileDescriptor fd(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   const absl::Duration now = Clock::Real().Monotonic();
   if (!fd.valid()) {
-    const bool full = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
-    if (full) pause_until_ = now + kPause;  // the listener stays readable
+    if (IsOutOfDescriptors(errno)) pause_until_ = now + kPause;
     return;
   }
   // A peer needs one turn of the network; whoever has waited longest is hardly one.
@@ -323,14 +272,14 @@ void Gate::Drop(Visitor& visitor) {
 namespace {
 
 // A connection without a proof yet. DeadlineExceeded, Unavailable (refused).
-absl::StatusOr<FileDescriptor> Dial(const Resolved& to, const std::string& address,
+absl::StatusOr<FileDescriptor> Dial(const SocketAddress& to, const std::string& address,
                                     absl::Duration deadline) {
-  FileDescriptor fd(socket(to.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  FileDescriptor fd(socket(to.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.valid()) return absl::UnavailableError(absl::StrCat("socket: ", Text(errno)));
   const auto failed = [&](int error) {
     return absl::UnavailableError(absl::StrCat("connect ", address, ": ", Text(error)));
   };
-  if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&to.address), to.bytes) == 0) return fd;
+  if (connect(fd.get(), to.get(), to.bytes) == 0) return fd;
   if (errno != EINPROGRESS) return failed(errno);
   if (!AwaitReady(fd.get(), POLLOUT, deadline)) {
     return absl::DeadlineExceededError(absl::StrCat("connect ", address, ": Timed out"));
@@ -364,9 +313,9 @@ Outcome Introduce(int fd, const Membership& self, int peer, absl::Duration deadl
 absl::StatusOr<FileDescriptor> ConnectToGate(const std::string& address, const Membership& self,
                                              int peer, absl::Duration deadline) {
   ASSIGN_OR_RETURN(const Address parsed, ParseAddress(address));
-  ASSIGN_OR_RETURN(const Resolved resolved, Resolve(parsed.host, parsed.port));
+  ASSIGN_OR_RETURN(const auto addresses, Resolve(parsed.host, parsed.port));
   while (true) {
-    ASSIGN_OR_RETURN(FileDescriptor fd, Dial(resolved, address, deadline));
+    ASSIGN_OR_RETURN(FileDescriptor fd, Dial(addresses.front(), address, deadline));
     // A peer may take its time: it opens its gate when it has the secret. Its own limit is
     // for visitors that it has accepted.
     const Outcome outcome = Introduce(fd.get(), self, peer, deadline);
