@@ -27,6 +27,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "coordinator/flags/limit_flags.h"
+#include "coordinator/service/front.h"
+#include "coordinator/service/reachable.h"
 #include "coordinator/service/server.h"
 #include "coordinator/standby/standby.h"
 #include "coordinator/store/backup.h"
@@ -36,6 +39,7 @@
 #include "proto/base/address.h"
 #include "proto/base/clock.h"
 #include "proto/base/files.h"
+#include "proto/base/limits.h"
 #include "proto/base/log.h"
 #include "proto/base/status_macros.h"
 #include "proto/base/version.h"
@@ -168,6 +172,7 @@ sigset_t BlockStopSignals() {
 
 absl::Status Run(const Options& options, telemetry::Telemetry& telemetry) {
   const sigset_t stop = BlockStopSignals();
+  service::RaiseDescriptorLimit();
   const bool in_etcd = !options.etcd.endpoints.empty();
   RETURN_IF_ERROR(CheckMetricsListen(options));
   if (in_etcd) RETURN_IF_ERROR(CheckEtcdFlags(options.etcd));
@@ -185,10 +190,12 @@ absl::Status Run(const Options& options, telemetry::Telemetry& telemetry) {
     RETURN_IF_ERROR(readiness.Get());
     return telemetry.LastCommit();
   };
-  ASSIGN_OR_RETURN(
-      const auto monitoring,
-      monitoring::MonitoringServer::Start(
-          options.metrics_listen, {.metrics = [&] { return telemetry.Text(); }, .ready = ready}));
+  service::Reachable reachable;
+  ASSIGN_OR_RETURN(const auto monitoring,
+                   monitoring::MonitoringServer::Start(
+                       options.metrics_listen, {.metrics = [&] { return telemetry.Text(); },
+                                                .ready = ready,
+                                                .healthy = [&] { return reachable.Probe(); }}));
   service::ServerOptions server_options = options.server;
   if (in_etcd) {
     ASSIGN_OR_RETURN(
@@ -209,17 +216,18 @@ absl::Status Run(const Options& options, telemetry::Telemetry& telemetry) {
   }
   ASSIGN_OR_RETURN(auto server, service::Server::Start(server_options, std::move(store),
                                                        Clock::Real(), telemetry));
+  reachable.Set(server.get());
   readiness.Set(absl::OkStatus());
   std::printf("listening grpc=%d metrics=%d\n", server->port(), monitoring->port());
   std::fflush(stdout);
   spdlog::info("ready build={} grpc={} metrics={} tls={} state_dir={} etcd={}", kBuildVersion,
                server->port(), monitoring->port(), !options.server.tls.empty(), options.state_dir,
                in_etcd ? options.etcd.endpoints : "no");
-
   int signal = 0;
   sigwait(&stop, &signal);
   spdlog::info("stopping signal={}", signal);
   readiness.Set(absl::UnavailableError("shutting down"));
+  reachable.Set(nullptr);
   server->Shutdown();
   return absl::OkStatus();
 }
@@ -264,7 +272,7 @@ void AddEtcdFlags(CLI::App& app, Options& options) {
 int Main(int argc, char** argv) {
   Options options;
   options.state_dir = DefaultStateDir();
-  options.server.core.keep_jobs = 1000;
+  options.server.core.keep_jobs = limits::kEndedJobs.value;
   CLI::App app("stretto-coordinator accepts jobs and places them on workers.");
   app.set_version_flag("--version", kBuildVersion);
   app.add_option("--listen", options.server.listen,
@@ -311,6 +319,7 @@ int Main(int argc, char** argv) {
                  "coordinator uses it")
       ->excludes(repair);
   AddEtcdFlags(app, options);
+  service::AddLimitFlags(app, options.server.limits);
   app.add_option("--keep-jobs", options.server.core.keep_jobs,
                  "number of ended jobs to keep; when there are more, those that ended first are "
                  "deleted, but their checkpoints stay on disk")

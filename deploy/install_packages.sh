@@ -10,7 +10,7 @@ set -euo pipefail
 packages=(
   build-essential cmake ninja-build ccache pkg-config
   libgrpc++-dev protobuf-compiler-grpc libprotobuf-dev protobuf-compiler libabsl-dev
-  prometheus-cpp-dev libspdlog-dev libfmt-dev libsqlite3-dev libssl-dev libcivetweb-dev openssl
+  prometheus-cpp-dev libspdlog-dev libfmt-dev libsqlite3-dev libssl-dev openssl
   libyaml-cpp-dev libcli11-dev nlohmann-json3-dev
   libdnnl-dev libgloo-dev libsentencepiece-dev libpcre2-dev
 )

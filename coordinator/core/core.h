@@ -186,6 +186,7 @@ class Core {
   absl::Status Handle(const ForgetWorker& event);
   absl::Status Handle(const WorkerRegistered& event);
   absl::Status Handle(const WorkerHeartbeat& event);
+  absl::Status Handle(const AssignmentRefused& event);
   absl::Status Handle(const WorkerDisconnected& event);
   absl::Status Handle(const RankReported& event);
   absl::Status Handle(const RankPositions& event);

@@ -135,6 +135,15 @@ struct RankPositions {
   std::vector<Of> ranks;
 };
 
+// The assignment of a job cannot be sent to this worker, now or ever, and is not: its ranks there
+// fail, and the worker keeps its session. Without effect if the attempt is over.
+struct AssignmentRefused {
+  std::string worker;
+  std::string job_uid;
+  Epoch epoch;
+  std::string message;  // why
+};
+
 struct WorkerDisconnected {
   std::string id;
   int64_t session = 0;
@@ -198,8 +207,9 @@ struct RankReported {
 // Time has passed: leases and graces may have ended. Send one about every second.
 struct Tick {};
 
-using Event = std::variant<CreateJob, CancelJob, CheckpointJob, SuspendJob, ResumeJob, DeleteJob,
-                           CordonWorker, UncordonWorker, ForgetWorker, WorkerRegistered,
-                           WorkerHeartbeat, WorkerDisconnected, RankReported, RankPositions, Tick>;
+using Event =
+    std::variant<CreateJob, CancelJob, CheckpointJob, SuspendJob, ResumeJob, DeleteJob,
+                 CordonWorker, UncordonWorker, ForgetWorker, WorkerRegistered, WorkerHeartbeat,
+                 AssignmentRefused, WorkerDisconnected, RankReported, RankPositions, Tick>;
 
 }  // namespace stretto::coordinator

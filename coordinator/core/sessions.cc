@@ -171,6 +171,20 @@ void Core::ShowFaults(const std::string& worker) {
   }
 }
 
+absl::Status Core::Handle(const AssignmentRefused& event) {
+  const JobRecord* job = FindJobByUid(event.job_uid);
+  if (job == nullptr || job->epoch != event.epoch || IsEnded(job->state)) return absl::OkStatus();
+  const std::string id = job->id;
+  for (int32_t i = 0; i < static_cast<int32_t>(Get(id).ranks.size()); ++i) {
+    const RankRecord rank = Get(id).ranks[i];
+    if (rank.worker != event.worker || rank.state != RankState::kAssigned) continue;
+    LoseRank(id, i, ExitReason::kSpecRefused, event.message);
+  }
+  FinishIfGone(id);
+  PlaceQueued();
+  return absl::OkStatus();
+}
+
 absl::Status Core::Handle(const WorkerDisconnected& event) {
   // An older session, or an unknown or LOST worker: nothing changes.
   if (!membership_.Check(event.id, event.session).ok()) return absl::OkStatus();

@@ -9,14 +9,21 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "coordinator/service/front.h"
 #include "coordinator/service/server.h"
 
 namespace stretto::service {
 
-// Listens on options.listen; `port` gets the port. `add` adds services. Errors: UNAVAILABLE, naming
-// the address, if it cannot bind.
-absl::StatusOr<std::unique_ptr<grpc::Server>> BuildServer(
+// A server and the listener in front of it. Close `front` before the server shuts down.
+struct FrontedServer {
+  std::unique_ptr<grpc::Server> server;
+  std::unique_ptr<Front> front;
+};
+
+// Listens on options.listen. `add` adds services. Errors: UNAVAILABLE, naming the address, if it
+// cannot bind.
+absl::StatusOr<FrontedServer> BuildServer(
     const ServerOptions& options, const std::shared_ptr<grpc::ServerCredentials>& credentials,
-    int* port, const std::function<void(grpc::ServerBuilder&)>& add);
+    const std::function<void(grpc::ServerBuilder&)>& add);
 
 }  // namespace stretto::service

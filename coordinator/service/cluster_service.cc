@@ -15,6 +15,8 @@
 #include "coordinator/service/errors.h"
 #include "coordinator/service/unary_call.h"
 #include "coordinator/service/validate_request.h"
+#include "proto/base/limits.h"
+#include "proto/base/printable.h"
 #include "proto/base/status_macros.h"
 #include "stretto/v1alpha1/job.grpc.pb.h"
 
@@ -25,7 +27,7 @@ using coordinator::Core;
 using grpc::CallbackServerContext;
 using grpc::ServerUnaryReactor;
 
-constexpr size_t kMaxReasonBytes = 200;
+constexpr size_t kMaxReasonBytes = limits::kCordonReasonBytes.value;
 
 v1alpha1::Worker DescribeWorker(const Core& core, const coordinator::Worker& worker) {
   const std::string& id = worker.record.id;
@@ -75,6 +77,10 @@ absl::Status Cordon(Hub& hub, const v1alpha1::CordonWorkerRequest& request, v1al
   if (request.reason().size() > kMaxReasonBytes) {
     return FieldError("reason", absl::StrCat("found ", request.reason().size(),
                                              " bytes, expected at most ", kMaxReasonBytes));
+  }
+  if (!IsPrintable(request.reason())) {
+    return FieldError("reason", absl::StrCat("found ", Quoted(request.reason()),
+                                             ", expected no control characters"));
   }
   const std::string reason = request.reason().empty() ? "by request" : request.reason();
   return ChangeWorker(

@@ -142,7 +142,7 @@ JobRecord TrialOf(const coordinator::CreateJob& event) {
 
 absl::Status CreateJob(Hub& hub, const v1alpha1::CreateJobRequest& request,
                        const std::string& caller, v1alpha1::Job* job) {
-  RETURN_IF_ERROR(ValidateCreateRequest(request));
+  RETURN_IF_ERROR(ValidateCreateRequest(request, hub.limits().max_spec_bytes));
   const v1alpha1::JobSpec spec = spec::Normalize(request.job().spec());
   const std::vector<FieldViolation> violations = spec::ViolationsOf(spec);
   if (!violations.empty()) return FieldErrors(violations);

@@ -11,9 +11,11 @@
 #include <google/protobuf/util/delimited_message_util.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "absl/time/time.h"
 #include "coordinator/service/convert.h"
+#include "proto/base/limits.h"
 
 namespace stretto::service {
 namespace {
@@ -23,6 +25,8 @@ using google::protobuf::util::ParseDelimitedFromZeroCopyStream;
 using google::protobuf::util::SerializeDelimitedToZeroCopyStream;
 
 constexpr size_t kRecentSteps = 10;
+// A time that a client can print, whatever a worker says of its steps.
+constexpr absl::Duration kLongestTimeLeft = absl::Hours(24 * 365 * 100);
 
 // Between messages that have these fields of Job.
 template <class From, class To>
@@ -40,6 +44,9 @@ void AddLedger(const v1alpha1::Ledger& ledger, v1alpha1::Ledger* sum) {
       return other.part() == entry.part() && other.group() == entry.group() &&
              other.phase() == entry.phase();
     });
+    // A worker could invent another phase in every step.
+    const bool full = sum->entries_size() >= limits::kLedgerEntries.value;
+    if (it == entries->end() && full) it = std::prev(it);
     if (it == entries->end()) {
       *sum->add_entries() = entry;
     } else {
@@ -66,6 +73,7 @@ JobHistory::JobHistory(const std::string& summary) {
       CopyChoices(message.job(), &choices_);
     } else {
       steps_.emplace_back(message.step().step(), message.step().SerializeAsString());
+      step_bytes_ += static_cast<int64_t>(steps_.back().second.size());
       attempt_ = message.step().attempt();
       if (message.step().has_evaluation()) NoteEvaluation(message.step());
     }
@@ -100,6 +108,7 @@ void JobHistory::NoteEvaluation(const v1alpha1::StepReport& step) {
 void JobHistory::ForgetFrom(int64_t step) {
   v1alpha1::StepReport report;
   for (; !steps_.empty() && steps_.back().first >= step; steps_.pop_back()) {
+    step_bytes_ -= static_cast<int64_t>(steps_.back().second.size());
     if (report.ParseFromString(steps_.back().second)) skipped_updates_ -= report.update_skipped();
   }
   evaluated_.erase(evaluated_.lower_bound(step), evaluated_.end());
@@ -125,7 +134,9 @@ void JobHistory::AddStep(int32_t rank, const v1alpha1::StepReport& step) {
   if (steps_.empty()) first_loss_ = step.loss();
   steps_.emplace_back(step.step(), step.SerializeAsString());
   if (step.has_evaluation()) NoteEvaluation(step);
-  if (steps_.size() > kMaxSteps) {
+  step_bytes_ += static_cast<int64_t>(steps_.back().second.size());
+  while (steps_.size() > kMaxSteps || step_bytes_ > limits::kHistoryBytes.value) {
+    step_bytes_ -= static_cast<int64_t>(steps_.front().second.size());
     evaluated_.erase(steps_.front().first);
     steps_.pop_front();
   }
@@ -154,22 +165,25 @@ v1alpha1::Progress JobHistory::Live(const coordinator::JobRecord& record) const 
   progress.set_first_loss(first_loss_);
   progress.set_skipped_updates(skipped_updates_);
   if (!recent_.empty()) {
-    double seconds = 0, tokens = 0;
+    double seconds = 0, recent_tokens = 0;
     for (const v1alpha1::StepReport& step : recent_) {
       seconds += step.wall_seconds();
-      tokens += static_cast<double>(step.tokens());
+      recent_tokens += static_cast<double>(step.tokens());
     }
     const v1alpha1::StepReport& last = recent_.back();
     progress.set_last_loss(last.loss());
     // Every step has the same number of tokens, including those of an earlier run that this job
     // continues.
-    progress.set_tokens(last.step() * last.tokens());
-    if (seconds > 0) progress.set_tokens_per_second(tokens / seconds);
+    int64_t tokens = 0;
+    if (__builtin_mul_overflow(last.step(), last.tokens(), &tokens)) tokens = INT64_MAX;
+    progress.set_tokens(tokens);
+    if (seconds > 0) progress.set_tokens_per_second(recent_tokens / seconds);
     const int64_t left = std::max<int64_t>(record.total_steps - last.step(), 0);
     const double step_seconds = seconds / static_cast<double>(recent_.size());
     if (!coordinator::IsEnded(record.state)) {
       *progress.mutable_time_left() =
-          ToProto(absl::Seconds(step_seconds * static_cast<double>(left)));
+          ToProto(std::clamp(absl::Seconds(step_seconds * static_cast<double>(left)),
+                             absl::ZeroDuration(), kLongestTimeLeft));
     }
   }
   if (last_evaluated_.has_evaluation()) {

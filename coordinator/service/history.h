@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "coordinator/core/records.h"
+#include "proto/base/limits.h"
 #include "stretto/v1alpha1/job.pb.h"
 #include "stretto/v1alpha1/worker.pb.h"
 
@@ -25,7 +26,8 @@ namespace stretto::service {
 // The history of one job. Add each report once (the core reports which are fresh).
 class JobHistory {
  public:
-  static constexpr size_t kMaxSteps = 200'000;  // the newest are kept, about 0.4 KiB each
+  // The newest are kept, about 0.4 KiB each, up to limits::kHistoryBytes.
+  static constexpr size_t kMaxSteps = limits::kHistorySteps.value;
   static constexpr size_t kMaxSummarySteps = 2'000;
 
   JobHistory() = default;
@@ -63,6 +65,7 @@ class JobHistory {
   std::set<size_t> StepsOfSummary() const;
 
   std::deque<std::pair<int64_t, std::string>> steps_;  // rank 0: step, serialised StepReport
+  int64_t step_bytes_ = 0;                             // of them
   std::map<int32_t, v1alpha1::Ledger> ledgers_;        // by rank, summed
   std::deque<v1alpha1::StepReport> recent_;            // rank 0: the newest few, without ledgers
   std::set<int64_t> evaluated_;                        // steps of steps_ with an evaluation
@@ -76,7 +79,8 @@ class JobHistory {
   std::optional<v1alpha1::Progress> final_progress_;
 };
 
-// Adds the entries and totals of `ledger` to `sum`.
+// Adds the entries and totals of `ledger` to `sum`, which has at most limits::kLedgerEntries: the
+// seconds of further kinds go to its last entry.
 void AddLedger(const v1alpha1::Ledger& ledger, v1alpha1::Ledger* sum);
 
 // The histories of all jobs that have not ended and of the kMaxEnded most recently used ended ones.

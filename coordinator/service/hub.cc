@@ -75,6 +75,18 @@ void Hub::Remove(Stream* stream) {
   }
 }
 
+absl::Status Hub::AdmitStream() {
+  if (user_streams_ >= limits_.most_streams) {
+    return WithReason(
+        absl::ResourceExhaustedError(absl::StrCat(
+            "found ", user_streams_, " open streams of users, expected fewer than ",
+            limits_.most_streams, " (stretto-coordinator ", limits::kUserStreams.flag, ")")),
+        "TOO_MANY_STREAMS");
+  }
+  ++user_streams_;
+  return absl::OkStatus();
+}
+
 void Hub::CloseAll(const absl::Status& status) {
   const std::set<Stream*> streams = streams_;
   for (Stream* stream : streams) stream->Close(status);
@@ -219,8 +231,31 @@ void Hub::SendToWorker(const coordinator::Send& send) {
   if (const auto* close = std::get_if<coordinator::CloseSession>(&send.message)) {
     it->second->End(close->status);
   } else {
-    it->second->Send(ToProto(send));
+    v1alpha1::CoordinatorMessage message = ToProto(send);
+    const size_t bytes = message.ByteSizeLong();
+    if (static_cast<int64_t>(bytes) > limits_.max_message_bytes) {
+      return RefuseSend(send, bytes, *it->second);
+    }
+    it->second->Send(std::move(message));
   }
+}
+
+// A message that the worker's gRPC refuses would end its session, and the next one, for as long as
+// the job lives.
+void Hub::RefuseSend(const coordinator::Send& send, size_t bytes, SessionPort& port) {
+  const std::string found = absl::StrCat("found ", bytes, " bytes for worker ", send.worker,
+                                         ", expected at most ", limits_.max_message_bytes);
+  spdlog::error("message not sent: {}", found);
+  const auto* assign = std::get_if<coordinator::SendAssign>(&send.message);
+  if (assign == nullptr) return port.End(absl::ResourceExhaustedError(found));
+  loop_.Post([this, event = coordinator::AssignmentRefused{
+                        .worker = send.worker,
+                        .job_uid = assign->job_uid,
+                        .epoch = assign->epoch,
+                        .message = absl::StrCat("the assignment is too long: ", found)}] {
+    const absl::Status status = Submit(event).status;
+    if (!status.ok()) spdlog::error("refused assignment not stored: {}", status.ToString());
+  });
 }
 
 void Hub::CountSend(const coordinator::Send& send) {

@@ -18,6 +18,7 @@
 #include "absl/time/time.h"
 #include "coordinator/core/driver.h"
 #include "coordinator/service/history.h"
+#include "coordinator/service/limits.h"
 #include "coordinator/service/loop.h"
 #include "coordinator/service/rendezvous.h"
 #include "coordinator/telemetry/telemetry.h"
@@ -62,14 +63,15 @@ class RunFilePort {
 class Hub final : public coordinator::Transport {
  public:
   // Borrows all arguments; they must outlive the hub.
-  Hub(Loop& loop, const Clock& clock, telemetry::Telemetry& telemetry)
-      : loop_(loop), clock_(clock), telemetry_(telemetry) {}
+  Hub(Loop& loop, const Clock& clock, telemetry::Telemetry& telemetry, const Limits& limits)
+      : loop_(loop), clock_(clock), telemetry_(telemetry), limits_(limits) {}
   // The driver needs its transport and the hub its driver: call this before anything else.
   void SetDriver(coordinator::Driver& driver);
 
   Loop& loop() { return loop_; }
   coordinator::Driver& driver() { return *driver_; }
   Rendezvous& rendezvous() { return rendezvous_; }
+  const Limits& limits() const { return limits_; }
   // For deadlines of calls.
   absl::Duration Monotonic() const { return clock_.Monotonic(); }
   coordinator::Result Submit(const coordinator::Event& event) {
@@ -86,6 +88,10 @@ class Hub final : public coordinator::Transport {
   // ---- streams
   void Add(Stream* stream) { streams_.insert(stream); }
   void Remove(Stream* stream);
+  // Takes one of limits().most_streams for a stream of a user, until ReleaseStream. Errors:
+  // RESOURCE_EXHAUSTED if all are taken.
+  absl::Status AdmitStream();
+  void ReleaseStream() { --user_streams_; }
   void Listen(const std::string& job_id, Stream* stream) { listeners_[job_id].insert(stream); }
   // Ends all streams; for shutting down.
   void CloseAll(const absl::Status& status);
@@ -128,11 +134,15 @@ class Hub final : public coordinator::Transport {
   // Sends to the worker of an open stream, if its session is still open.
   void SendLogRequest(const OpenedLog& log, v1alpha1::LogRequest request);
   void CountSend(const coordinator::Send& send);
+  // Instead of sending a message of `bytes` that the worker could not take: fails the job if it is
+  // an assignment, and ends the session otherwise.
+  void RefuseSend(const coordinator::Send& send, size_t bytes, SessionPort& port);
   void CountRestart(const coordinator::JobRecord& job);
 
   Loop& loop_;
   const Clock& clock_;
   telemetry::Telemetry& telemetry_;
+  const Limits limits_;
   coordinator::Driver* driver_ = nullptr;
 
   Histories histories_;
@@ -147,6 +157,7 @@ class Hub final : public coordinator::Transport {
     int32_t placed = 0, training = 0;
   };
   std::map<std::string, Counted> restarts_;
+  int64_t user_streams_ = 0;
   int64_t last_session_ = 0;
   int64_t last_log_ = 0;
 };

@@ -19,6 +19,7 @@
 #include "coordinator/service/job_service.h"
 #include "coordinator/service/validate_request.h"
 #include "coordinator/service/write_stream.h"
+#include "proto/base/limits.h"
 
 namespace stretto::service {
 namespace {
@@ -134,7 +135,7 @@ class Logs final : public WriteStream<StreamJobLogsResponse>, public RunFilePort
   }
 
  private:
-  static constexpr size_t kMaxWaitingBytes = size_t{16} << 20;
+  static constexpr size_t kMaxWaitingBytes = limits::kLogReaderBytes.value;
 
   void Begin() override {
     const auto record = LookUpJob(hub_, request_.name());

@@ -14,6 +14,7 @@
 #include "coordinator/service/job_streams.h"
 #include "coordinator/service/validate_request.h"
 #include "coordinator/service/write_stream.h"
+#include "proto/base/limits.h"
 
 namespace stretto::service {
 namespace {
@@ -56,7 +57,7 @@ class Trace final : public WriteStream<StreamJobTraceResponse>, public RunFilePo
   }
 
  private:
-  static constexpr size_t kCredit = 16;
+  static constexpr size_t kCredit = limits::kTraceCredit.value;
 
   void Begin() override {
     auto record = LookUpJob(hub_, request_.name());

@@ -36,19 +36,19 @@ struct RefusalServer::Impl final : public grpc::CallbackGenericService {
 
   Mutex mu;
   absl::Status refusal GUARDED_BY(mu);
-  std::unique_ptr<grpc::Server> server;
-  int port = 0;
+  FrontedServer fronted;
 };
 
 RefusalServer::RefusalServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 RefusalServer::~RefusalServer() {
-  if (impl_->server == nullptr) return;
-  impl_->server->Shutdown(std::chrono::system_clock::now());
-  impl_->server->Wait();
+  if (impl_->fronted.server == nullptr) return;
+  impl_->fronted.front->Close();
+  impl_->fronted.server->Shutdown(std::chrono::system_clock::now());
+  impl_->fronted.server->Wait();
 }
 
-int RefusalServer::port() const { return impl_->port; }
+int RefusalServer::port() const { return impl_->fronted.front->port(); }
 
 void RefusalServer::SetReason(const std::string& reason, const std::string& leader) {
   const MutexLock lock(impl_->mu);
@@ -64,14 +64,14 @@ absl::StatusOr<std::unique_ptr<RefusalServer>> RefusalServer::Start(const Server
   std::unique_ptr<RefusalServer> server(new RefusalServer(std::make_unique<Impl>()));
   Impl& impl = *server->impl_;
   server->SetReason("standby; it has just started", "");
-  ASSIGN_OR_RETURN(impl.server,
+  ASSIGN_OR_RETURN(impl.fronted,
                    BuildServer(options,
                                options.tls.empty() ? grpc::InsecureServerCredentials()
                                                    : tls::ServerCredentials(options.tls),
-                               &impl.port, [&](grpc::ServerBuilder& builder) {
+                               [&](grpc::ServerBuilder& builder) {
                                  builder.RegisterCallbackGenericService(&impl);
                                }));
-  impl.server->GetHealthCheckService()->SetServingStatus(false);
+  impl.fronted.server->GetHealthCheckService()->SetServingStatus(false);
   return server;
 }
 

@@ -6,15 +6,21 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/service/validate_request.h"
+#include "proto/base/status_macros.h"
 
 namespace stretto::service {
 
+absl::Status CheckStoreKey(const std::string& key) {
+  if (!key.empty() && static_cast<int64_t>(key.size()) <= limits::kStoreKeyBytes.value) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "key: found ", key.size(), " bytes, expected 1 to ", limits::kStoreKeyBytes.value));
+}
+
 absl::Status Rendezvous::Set(const Attempt& attempt, const std::string& key,
                              const std::string& value) {
-  if (key.empty() || key.size() > kMaxKeyBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("key: found ", key.size(), " bytes, expected 1 to ", kMaxKeyBytes));
-  }
+  RETURN_IF_ERROR(CheckStoreKey(key));
   if (value.size() > kMaxValueBytes) {
     return absl::InvalidArgumentError(absl::StrCat("value of key ", Quoted(key), ": found ",
                                                    value.size(), " bytes, expected at most ",

@@ -14,14 +14,17 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "proto/base/limits.h"
 
 namespace stretto::service {
 
+// Errors: INVALID_ARGUMENT (no key, or one that is too long).
+absl::Status CheckStoreKey(const std::string& key);
+
 class Rendezvous {
  public:
-  static constexpr size_t kMaxKeyBytes = 512;
-  static constexpr size_t kMaxValueBytes = size_t{1} << 20;
-  static constexpr size_t kMaxAttemptBytes = size_t{64} << 20;
+  static constexpr size_t kMaxValueBytes = limits::kStoreValueBytes.value;
+  static constexpr size_t kMaxAttemptBytes = limits::kStoreAttemptBytes.value;
 
   // (job uid, epoch)
   using Attempt = std::pair<std::string, int64_t>;

@@ -35,6 +35,7 @@
 #include "coordinator/service/validate_request.h"
 #include "coordinator/service/worker_service.h"
 #include "proto/base/address.h"
+#include "proto/base/mutex.h"
 #include "proto/base/status_macros.h"
 #include "proto/tls/credentials.h"
 
@@ -132,7 +133,7 @@ absl::Status CheckListenAddress(const ServerOptions& options) {
 
 struct Server::Impl {
   Impl(std::unique_ptr<coordinator::JobStore> store_in, coordinator::Core core, const Clock& clock,
-       telemetry::Telemetry& telemetry, std::function<void()> guard)
+       telemetry::Telemetry& telemetry, const Limits& limits, std::function<void()> guard)
       : telemetry(telemetry),
         store(coordinator::ObserveStore(
             std::move(store_in), clock,
@@ -146,7 +147,7 @@ struct Server::Impl {
                            absl::FormatDuration(took), absl::FormatDuration(Loop::kTaskBudget));
             },
             std::move(guard)),
-        hub(loop, clock, telemetry),
+        hub(loop, clock, telemetry, limits),
         driver(std::move(core), *store, hub) {
     hub.SetDriver(driver);
   }
@@ -158,15 +159,21 @@ struct Server::Impl {
   Hub hub;
   coordinator::Driver driver;
   std::vector<std::unique_ptr<grpc::Service>> services;
-  std::unique_ptr<grpc::Server> server;
-  int port = 0;
+  FrontedServer fronted;
+  Mutex probe_mu;  // held by a probe, so that the front outlives it
+  bool closed GUARDED_BY(probe_mu) = false;
 };
 
 Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Server::~Server() { Shutdown(); }
 
-int Server::port() const { return impl_->port; }
+int Server::port() const { return impl_->fronted.front->port(); }
+
+absl::Status Server::Probe() {
+  const MutexLock lock(impl_->probe_mu);
+  return impl_->closed ? absl::OkStatus() : impl_->fronted.front->Probe();
+}
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options,
                                                       std::unique_ptr<coordinator::JobStore> store,
@@ -180,8 +187,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
   ASSIGN_OR_RETURN(coordinator::Snapshot snapshot, store->Load());
   ASSIGN_OR_RETURN(coordinator::Core core,
                    coordinator::Core::Restore(std::move(snapshot), options.core, clock.Now()));
-  auto impl =
-      std::make_unique<Impl>(std::move(store), std::move(core), clock, telemetry, options.guard);
+  auto impl = std::make_unique<Impl>(std::move(store), std::move(core), clock, telemetry,
+                                     options.limits, options.guard);
   impl->services.push_back(NewJobService(impl->hub));
   impl->services.push_back(NewClusterService(impl->hub));
   impl->services.push_back(NewWorkerService(impl->hub));
@@ -194,37 +201,46 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
     std::call_once(reflection, grpc::reflection::InitProtoReflectionServerBuilderPlugin);
   }
   ASSIGN_OR_RETURN(
-      impl->server,
-      BuildServer(
-          options, Credentials(options, telemetry), &impl->port, [&](grpc::ServerBuilder& builder) {
-            for (const auto& service : impl->services) {
-              builder.RegisterService(service.get());
-            }
-            std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>>
-                meters;
-            meters.push_back(std::make_unique<CallMeterFactory>(telemetry, clock));
-            builder.experimental().SetInterceptorCreators(std::move(meters));
-          }));
+      impl->fronted,
+      BuildServer(options, Credentials(options, telemetry), [&](grpc::ServerBuilder& builder) {
+        for (const auto& service : impl->services) {
+          builder.RegisterService(service.get());
+        }
+        std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> meters;
+        meters.push_back(std::make_unique<CallMeterFactory>(telemetry, clock));
+        builder.experimental().SetInterceptorCreators(std::move(meters));
+      }));
   for (const char* name : kServices) {
-    impl->server->GetHealthCheckService()->SetServingStatus(name, true);
+    impl->fronted.server->GetHealthCheckService()->SetServingStatus(name, true);
   }
   telemetry.SetClusterState(
-      [driver = &impl->driver, clock = &clock] { return ReadClusterState(*driver, clock->Now()); });
+      [driver = &impl->driver, clock = &clock, front = impl->fronted.front.get()] {
+        telemetry::ClusterState state = ReadClusterState(*driver, clock->Now());
+        state.connections = front->connections();
+        state.connections_refused = {{"all", front->refused_in_all()},
+                                     {"machine", front->refused_of_one_machine()}};
+        return state;
+      });
   return std::unique_ptr<Server>(new Server(std::move(impl)));
 }
 
 void Server::Shutdown() {
-  if (impl_->server == nullptr) return;
-  impl_->server->GetHealthCheckService()->SetServingStatus(false);
+  if (impl_->fronted.server == nullptr) return;
+  {
+    const MutexLock lock(impl_->probe_mu);
+    impl_->closed = true;
+  }
+  impl_->fronted.server->GetHealthCheckService()->SetServingStatus(false);
   impl_->loop.Post([hub = &impl_->hub] {
     hub->CloseAll(
         WithReason(absl::UnavailableError("the coordinator is shutting down"), "SHUTTING_DOWN"));
   });
+  impl_->fronted.front->Close();
   // The loop still runs, because calls in progress need it to end.
-  impl_->server->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(2));
-  impl_->server->Wait();
+  impl_->fronted.server->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(2));
+  impl_->fronted.server->Wait();
   impl_->loop.Stop();
-  impl_->server.reset();
+  impl_->fronted.server.reset();
   impl_->telemetry.SetClusterState({});
 }
 

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "coordinator/core/core.h"
+#include "coordinator/service/limits.h"
 #include "coordinator/store/job_store.h"
 #include "coordinator/telemetry/telemetry.h"
 #include "proto/base/clock.h"
@@ -22,6 +23,7 @@ struct ServerOptions {
   tls::Files tls = {};                    // empty(): whoever reaches the port may do anything
   bool insecure_listen_beyond_loopback = false;
   coordinator::CoreOptions core = {};
+  Limits limits = {};
   absl::Duration tick = absl::Milliseconds(500);  // how often leases are checked
   // Called before each task of the loop, if set. It does not return where this coordinator must not
   // act any more.
@@ -46,6 +48,10 @@ class Server {
   ~Server();
 
   int port() const;
+
+  // Whether connections are accepted (Front::Probe); OK once Shutdown has begun. Thread-safe, and
+  // must not be called when the server is destroyed.
+  absl::Status Probe();
 
   // Health becomes NOT_SERVING, open streams end with UNAVAILABLE, and calls in progress get two
   // seconds to end. Nothing runs afterwards. May be called repeatedly, from one thread.

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "coordinator/service/validate_request.h"
 
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
+#include <google/protobuf/unknown_field_set.h>
+
 #include <algorithm>
 #include <vector>
 
@@ -8,17 +12,56 @@
 #include "absl/strings/strip.h"
 #include "coordinator/service/errors.h"
 #include "proto/base/ids.h"
+#include "proto/base/limits.h"
+#include "proto/base/version.h"
 
 namespace stretto::service {
 namespace {
 
 constexpr int kDefaultPageSize = 50;
-constexpr int kMaxPageSize = 1000;
 constexpr char kNameRule[] = "1 to 63 of [a-z0-9-], starting with a letter and not ending with '-'";
+
+constexpr size_t kMostNamed = 8;  // unknown fields
+
+// The place of a field of the message at `path` in messages of ours: "spec.model" for the field
+// "model" of the spec, as everywhere else.
+std::string PlaceOf(const std::string& path, const std::string& field) {
+  const std::string place = path.empty() ? field : absl::StrCat(path, ".", field);
+  return place == "job.spec" ? "spec" : place;
+}
+
+// Adds the fields of `message` and of all within it that this build does not know.
+void FindUnknown(const google::protobuf::Message& message, const std::string& path,
+                 std::vector<FieldViolation>* found) {
+  const google::protobuf::Reflection& reflection = *message.GetReflection();
+  const google::protobuf::UnknownFieldSet& unknown = reflection.GetUnknownFields(message);
+  for (int i = 0; i < unknown.field_count() && found->size() < kMostNamed; ++i) {
+    found->push_back({path.empty() ? "request" : path,
+                      absl::StrCat("found field ", unknown.field(i).number(),
+                                   ", expected only those that this coordinator (build ",
+                                   kBuildVersion, ") knows")});
+  }
+  std::vector<const google::protobuf::FieldDescriptor*> fields;
+  reflection.ListFields(message, &fields);
+  for (const google::protobuf::FieldDescriptor* field : fields) {
+    if (field->cpp_type() != google::protobuf::FieldDescriptor::CPPTYPE_MESSAGE) continue;
+    const std::string place = PlaceOf(path, field->name());
+    if (!field->is_repeated()) {
+      FindUnknown(reflection.GetMessage(message, field), place, found);
+      continue;
+    }
+    const int size = reflection.FieldSize(message, field);
+    for (int i = 0; i < size && found->size() < kMostNamed; ++i) {
+      FindUnknown(reflection.GetRepeatedMessage(message, field, i),
+                  absl::StrCat(place, "[", i, "]"), found);
+    }
+  }
+}
 
 }  // namespace
 
-absl::Status ValidateCreateRequest(const v1alpha1::CreateJobRequest& request) {
+absl::Status ValidateCreateRequest(const v1alpha1::CreateJobRequest& request,
+                                   int64_t max_spec_bytes) {
   std::vector<FieldViolation> violations;
   if (!IsValidName(request.job_id())) {
     violations.push_back(
@@ -27,14 +70,20 @@ absl::Status ValidateCreateRequest(const v1alpha1::CreateJobRequest& request) {
   const std::string& id = request.request_id();
   const bool printable =
       std::all_of(id.begin(), id.end(), [](unsigned char c) { return c > 0x20 && c < 0x7f; });
-  if (id.size() > 128 || !printable) {
-    violations.push_back(
-        {"request_id", absl::StrCat("found ", Quoted(id),
-                                    ", expected at most 128 printable characters, no spaces")});
+  if (static_cast<int64_t>(id.size()) > limits::kRequestIdBytes.value || !printable) {
+    violations.push_back({"request_id", absl::StrCat("found ", Quoted(id), ", expected at most ",
+                                                     limits::kRequestIdBytes.value,
+                                                     " printable characters, no spaces")});
   }
   if (!request.job().has_spec()) {
     violations.push_back({"spec", "found none, expected a job spec"});
   }
+  const auto bytes = static_cast<int64_t>(request.job().spec().ByteSizeLong());
+  if (bytes > max_spec_bytes) {
+    violations.push_back(
+        {"spec", absl::StrCat("found ", bytes, " bytes, expected at most ", max_spec_bytes)});
+  }
+  FindUnknown(request, "", &violations);
   return violations.empty() ? absl::OkStatus() : FieldErrors(violations);
 }
 
@@ -42,7 +91,7 @@ absl::StatusOr<int> PageSize(int32_t page_size) {
   if (page_size < 0) {
     return FieldError("page_size", absl::StrCat("found ", page_size, ", expected 0 or more"));
   }
-  return page_size == 0 ? kDefaultPageSize : std::min<int>(page_size, kMaxPageSize);
+  return page_size == 0 ? kDefaultPageSize : std::min<int>(page_size, limits::kPageEntries.value);
 }
 
 absl::StatusOr<std::string> ParseName(absl::string_view collection, absl::string_view name) {

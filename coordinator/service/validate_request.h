@@ -15,8 +15,10 @@ namespace stretto::service {
 
 using spec::Quoted;
 
-// Checks job_id, request_id and the presence of a spec.
-absl::Status ValidateCreateRequest(const v1alpha1::CreateJobRequest& request);
+// Checks job_id, request_id, the presence of a spec and its length, and that the request has no
+// field that this build does not know: it would be stored, sent to workers, and mean nothing.
+absl::Status ValidateCreateRequest(const v1alpha1::CreateJobRequest& request,
+                                   int64_t max_spec_bytes);
 
 // Returns the ID of "COLLECTION/ID" ("jobs", "workers") in field "name".
 absl::StatusOr<std::string> ParseName(absl::string_view collection, absl::string_view name);

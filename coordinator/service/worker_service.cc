@@ -2,7 +2,7 @@
 
 // Sessions of worker daemons and the rendezvous of ranks. A session reads one message, submits it
 // and only then reads the next, so a worker cannot outrun the store. That a message has arrived is
-// noted on gRPC's thread, and any message is a sign of life, so a heartbeat keeps its worker alive
+// noted on gRPC's thread, where it is checked against its bounds as well, and any message is a sign of life, so a heartbeat keeps its worker alive
 // however long the loop is busy and whatever the worker sent before it. Outgoing messages wait in a
 // bounded queue. Acknowledgements are kept apart, only the newest per rank, because each one
 // includes all earlier ones.
@@ -10,6 +10,7 @@
 #include "coordinator/service/worker_service.h"
 
 #include <grpcpp/grpcpp.h>
+#include <spdlog/spdlog.h>
 
 #include <atomic>
 #include <cstdint>
@@ -26,7 +27,11 @@
 #include "coordinator/service/convert.h"
 #include "coordinator/service/errors.h"
 #include "coordinator/service/validate_request.h"
+#include "proto/base/limits.h"
+#include "proto/base/printable.h"
+#include "proto/base/status_macros.h"
 #include "proto/base/version.h"
+#include "proto/bounds/worker_bounds.h"
 #include "stretto/v1alpha1/worker.grpc.pb.h"
 
 namespace stretto::service {
@@ -37,11 +42,11 @@ using grpc::ServerUnaryReactor;
 using v1alpha1::CoordinatorMessage;
 using v1alpha1::WorkerMessage;
 
-constexpr absl::Duration kRegisterTimeout = absl::Seconds(10);
+constexpr absl::Duration kRegisterTimeout = absl::Seconds(limits::kRegisterSeconds.value);
 constexpr absl::Duration kEndTimeout = absl::Seconds(5);
 // Maximum number of messages that wait for a worker that does not read. When it is exceeded the
 // session ends; the worker registers again and learns the rest.
-constexpr size_t kMaxWaiting = 10'000;
+constexpr size_t kMaxWaiting = limits::kSessionMessages.value;
 
 // One session. It sends acknowledgements only when nothing else waits. Its ownership is that of
 // WriteStream.
@@ -102,6 +107,8 @@ class WorkerSession final : public grpc::ServerBidiReactor<WorkerMessage, Coordi
 
   // ---- reactions
   void OnReadDone(bool ok) override {
+    // Here, because it takes time that grows with the message, and the loop is everybody's.
+    if (ok) admitted_ = AdmitWorkerMessage(&message_);
     listening_ = false;
     hub_.loop().Post([self = shared_from_this(), ok] {
       if (self->ending_) return;
@@ -147,6 +154,15 @@ class WorkerSession final : public grpc::ServerBidiReactor<WorkerMessage, Coordi
   }
 
   absl::Status Handle(const WorkerMessage& message) {
+    if (message.has_register_()) RETURN_IF_ERROR(CheckVersion(message.register_()));
+    if (!admitted_.ok()) {
+      spdlog::warn("session ended worker={}: {}", worker_.empty() ? "-" : worker_,
+                   admitted_.ToString());
+      return WithReason(absl::InvalidArgumentError(absl::StrCat(
+                            worker_.empty() ? "session" : absl::StrCat("worker ", worker_), ": ",
+                            admitted_.message())),
+                        "OUT_OF_BOUNDS");
+    }
     if (worker_.empty()) {
       if (message.has_register_()) return OnRegister(message.register_());
       return WithReason(
@@ -175,16 +191,20 @@ class WorkerSession final : public grpc::ServerBidiReactor<WorkerMessage, Coordi
                      ", expected Heartbeat, RankReport, RankPositions or LogData"));
   }
 
+  // First of all: the bounds are those of this version.
+  static absl::Status CheckVersion(const v1alpha1::Register& message) {
+    if (message.protocol_version() == kProtocolVersion) return absl::OkStatus();
+    const std::string build = Escaped(Prefix(message.build(), limits::kWorkerNameBytes.value));
+    return WithReason(absl::FailedPreconditionError(absl::StrCat(
+                          "worker ", Quoted(message.worker_id()), ": found protocol version ",
+                          message.protocol_version(), " (build ", build, "), expected ",
+                          kProtocolVersion, " (coordinator build ", kBuildVersion, ")")),
+                      "PROTOCOL_VERSION_MISMATCH",
+                      {{"found", absl::StrCat(message.protocol_version())},
+                       {"expected", absl::StrCat(kProtocolVersion)}});
+  }
+
   absl::Status OnRegister(const v1alpha1::Register& message) {
-    if (message.protocol_version() != kProtocolVersion) {
-      return WithReason(absl::FailedPreconditionError(absl::StrCat(
-                            "worker ", Quoted(message.worker_id()), ": found protocol version ",
-                            message.protocol_version(), " (build ", message.build(), "), expected ",
-                            kProtocolVersion, " (coordinator build ", kBuildVersion, ")")),
-                        "PROTOCOL_VERSION_MISMATCH",
-                        {{"found", absl::StrCat(message.protocol_version())},
-                         {"expected", absl::StrCat(kProtocolVersion)}});
-    }
     // A certificate may carry a worker's name; it then allows only that worker's id.
     if (caller_ && !caller_->name.empty() && caller_->name != message.worker_id()) {
       return WithReason(
@@ -235,6 +255,7 @@ class WorkerSession final : public grpc::ServerBidiReactor<WorkerMessage, Coordi
   bool heard_ = false;                   // since the last tick
   std::atomic<bool> listening_ = false;  // not between the arrival of a message and its end
   WorkerMessage message_;                // must stay unchanged while reading
+  absl::Status admitted_;                // what AdmitWorkerMessage says of it
   CoordinatorMessage outgoing_;          // must stay unchanged while writing_
   std::deque<CoordinatorMessage> waiting_;
   std::map<std::tuple<std::string, int64_t, int32_t>, int64_t> acks_;  // newest of each rank
@@ -246,6 +267,10 @@ class WorkerSession final : public grpc::ServerBidiReactor<WorkerMessage, Coordi
 };
 
 absl::Status CheckAttempt(Hub& hub, const std::string& uid, int64_t epoch) {
+  if (static_cast<int64_t>(uid.size()) > limits::kWorkerNameBytes.value || !IsPrintable(uid)) {
+    return FieldError("job_uid",
+                      absl::StrCat("found ", Quoted(uid), ", expected the uid of a job"));
+  }
   const absl::Status status = hub.driver().Read(
       [&](const coordinator::Core& core) { return core.CheckAttempt(uid, Epoch(epoch)); });
   if (!absl::IsAborted(status)) return status;
@@ -291,6 +316,7 @@ class StoreGetCall final : public ServerUnaryReactor,
     hub_.Add(this);
     const absl::Status current = CheckAttempt(hub_, request_.job_uid(), request_.epoch());
     if (!current.ok()) return Close(current);
+    if (const absl::Status key = CheckStoreKey(request_.key()); !key.ok()) return Close(key);
     ticket_ = hub_.rendezvous().Get({request_.job_uid(), request_.epoch()}, request_.key(),
                                     [this](const absl::StatusOr<std::string>& value) {
                                       if (finished_) return;

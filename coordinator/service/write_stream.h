@@ -30,6 +30,9 @@ class WriteStream : public grpc::ServerWriteReactor<Response>,
     raw->self_ = stream;
     raw->hub_.loop().Post([stream = std::move(stream)] {
       stream->hub_.Add(stream.get());
+      const absl::Status status = stream->hub_.AdmitStream();
+      if (!status.ok()) return stream->Close(status);
+      stream->admitted_ = true;
       stream->Begin();
     });
     return raw;
@@ -63,7 +66,10 @@ class WriteStream : public grpc::ServerWriteReactor<Response>,
   }
 
   void OnDone() final {
-    hub_.loop().Post([self = this->shared_from_this()] { self->hub_.Remove(self.get()); });
+    hub_.loop().Post([self = this->shared_from_this()] {
+      self->hub_.Remove(self.get());
+      if (self->admitted_) self->hub_.ReleaseStream();
+    });
     self_.reset();
   }
 
@@ -87,6 +93,7 @@ class WriteStream : public grpc::ServerWriteReactor<Response>,
  private:
   std::shared_ptr<WriteStream> self_;
   Response response_;  // must stay unchanged while writing_
+  bool admitted_ = false;
   bool writing_ = false;
   bool closing_ = false;
   absl::Status status_;  // final status, once closing_

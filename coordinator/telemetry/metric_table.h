@@ -49,6 +49,11 @@ inline constexpr metrics::Definition kMetrics[] = {
     {"stretto_store_writable", metrics::Type::kGauge, "0 or 1", "",
      "1 if the job store took the last commit. While it is 0, as on a full disk, nothing new is "
      "accepted, and jobs that run continue."},
+    {"stretto_connections", metrics::Type::kGauge, "connections", "",
+     "Number of open connections to the gRPC port, as of the last second."},
+    {"stretto_connections_refused_total", metrics::Type::kCounter, "connections", "limit",
+     "Number of connections that were closed because there were too many: of all, or of one "
+     "machine."},
     {"stretto_rpcs_total", metrics::Type::kCounter, "calls", "code method",
      "Number of finished calls."},
     {"stretto_rpc_duration_seconds", metrics::Type::kHistogram, "seconds", "method",

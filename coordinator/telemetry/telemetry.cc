@@ -59,6 +59,11 @@ void Show(const ClusterState& state, Families* families) {
     families->Add(Row(kMetrics, "stretto_worker_last_heartbeat_timestamp_seconds"), {worker},
                   UnixSeconds(time));
   }
+  families->Add(Row(kMetrics, "stretto_connections"), {}, static_cast<double>(state.connections));
+  for (const auto& [limit, count] : state.connections_refused) {
+    families->Add(Row(kMetrics, "stretto_connections_refused_total"), {limit},
+                  static_cast<double>(count));
+  }
   for (const auto& [what, seconds] : state.straggler_seconds) {
     families->Add(Row(kMetrics, "stretto_straggler_seconds_total"),
                   {what.first, absl::StrCat(what.second)}, seconds);

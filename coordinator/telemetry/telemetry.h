@@ -28,6 +28,8 @@ struct ClusterState {
   std::map<std::string, absl::Time> heartbeats;        // by worker: the last one
   std::map<std::pair<std::string, std::string>, absl::Duration> job_times;  // by job and state
   std::map<std::pair<std::string, int32_t>, double> straggler_seconds;      // by job and rank
+  int64_t connections = 0;                                                  // to the gRPC port
+  std::map<std::string, int64_t> connections_refused;  // by the limit: all, machine
 };
 
 // Thread-safe.

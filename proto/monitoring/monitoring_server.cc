@@ -1,115 +1,300 @@
 // SPDX-License-Identifier: Apache-2.0
+
+// One thread accepts connections and reads all requests, each within a deadline, so that a slow
+// client costs a descriptor and no thread. Whole requests go to threads that call the pages: one for
+// probes, and some for scrapes, whose answers are long and may wait for a disk. A connection has one
+// request and one answer.
+
 #include "proto/monitoring/monitoring_server.h"
 
-#include <civetweb.h>
-#include <netdb.h>
+#include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
-#include <chrono>
-#include <cstring>
-#include <future>
+#include <algorithm>
+#include <cerrno>
+#include <deque>
+#include <thread>
 #include <utility>
+#include <vector>
 
-#include "absl/cleanup/cleanup.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "proto/base/address.h"
+#include "proto/base/clock.h"
 #include "proto/base/files.h"
+#include "proto/base/limits.h"
+#include "proto/base/sockets.h"
 #include "proto/base/status_macros.h"
 
 namespace stretto::monitoring {
 namespace {
 
-constexpr char kThreads[] = "16";
-// Maximum number of concurrent scrapes, so that scrapes that wait, for a disk say, leave threads
-// for the probes.
-constexpr int kMostScrapes = 4;
-constexpr char kRequestTimeoutMs[] = "5000";  // for a client that stops sending
-constexpr std::chrono::milliseconds kKnockInterval{10};
-
-int Answer(mg_connection* connection, int code, const char* type, const std::string& body) {
-  mg_printf(connection,
-            "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\nCache-Control: "
-            "no-store\r\nConnection: close\r\n\r\n",
-            code, mg_get_response_code_text(connection, code), type, body.size());
-  const bool head = std::strcmp(mg_get_request_info(connection)->request_method, "HEAD") == 0;
-  if (!head) mg_write(connection, body.data(), body.size());
-  return code;
-}
-
+const absl::Duration kDeadline = absl::Seconds(limits::kHttpSeconds.value);
+constexpr absl::Duration kPause = absl::Milliseconds(100);  // while no descriptor is left
 constexpr char kPlain[] = "text/plain; charset=utf-8";
+constexpr char kMetricsType[] = "text/plain; version=0.0.4; charset=utf-8";
 
-int AnswerMetrics(mg_connection* connection, void* data) {
-  auto& server = *static_cast<ScrapedPages*>(data);
-  const absl::Cleanup done = [&server] { --server.scrapes; };
-  if (++server.scrapes > kMostScrapes) {
-    return Answer(connection, 503, kPlain,
-                  absl::StrCat(kMostScrapes, " scrapes are waiting for their answer already\n"));
+struct Answer {
+  int code = 200;
+  const char* type = kPlain;
+  std::string body;
+};
+
+const char* TextOf(int code) {
+  switch (code) {
+    case 200:
+      return "OK";
+    case 400:
+      return "Bad Request";
+    case 404:
+      return "Not Found";
+    case 405:
+      return "Method Not Allowed";
+    case 431:
+      return "Request Header Fields Too Large";
+    default:
+      return "Service Unavailable";
   }
-  return Answer(connection, 200, "text/plain; version=0.0.4; charset=utf-8",
-                server.pages.metrics());
 }
 
-int AnswerHealth(mg_connection* connection, void*) {
-  return Answer(connection, 200, kPlain, "ok\n");
+Answer Of(const absl::Status& status) {
+  if (status.ok()) return {.body = "ok\n"};
+  return {.code = 503, .body = absl::StrCat(status.message(), "\n")};
 }
 
-int AnswerReady(mg_connection* connection, void* data) {
-  const absl::Status ready = static_cast<ScrapedPages*>(data)->pages.ready();
-  if (ready.ok()) return Answer(connection, 200, kPlain, "ok\n");
-  return Answer(connection, 503, kPlain, absl::StrCat(ready.message(), "\n"));
-}
-
-// Connects to our own port and hangs up. The address of all interfaces reaches this machine too.
-void Knock(const std::string& host, int port) {
-  addrinfo hints = {};
-  hints.ai_flags = AI_NUMERICHOST;
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  if (::getaddrinfo(host.c_str(), absl::StrCat(port).c_str(), &hints, &found) != 0) return;
-  const FileDescriptor socket(
-      ::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  (void)::connect(socket.get(), found->ai_addr, found->ai_addrlen);  // the attempt is enough
-  ::freeaddrinfo(found);
+// Gives up on a client that does not read.
+void Send(int fd, const Answer& answer, bool head) {
+  std::string text =
+      absl::StrCat("HTTP/1.1 ", answer.code, " ", TextOf(answer.code),
+                   "\r\nContent-Type: ", answer.type, "\r\nContent-Length: ", answer.body.size(),
+                   "\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n");
+  if (!head) text += answer.body;
+  const absl::Duration deadline = Clock::Real().Monotonic() + kDeadline;
+  for (size_t sent = 0; sent < text.size();) {
+    const ssize_t n = send(fd, text.data() + sent, text.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n > 0) {
+      sent += static_cast<size_t>(n);
+      continue;
+    }
+    const absl::Duration left = deadline - Clock::Real().Monotonic();
+    if ((n < 0 && errno != EAGAIN && errno != EINTR) || left <= absl::ZeroDuration()) return;
+    pollfd entry = {.fd = fd, .events = POLLOUT, .revents = 0};
+    poll(&entry, 1, static_cast<int>(absl::ToInt64Milliseconds(left)) + 1);
+  }
+  shutdown(fd, SHUT_WR);
 }
 
 }  // namespace
 
-MonitoringServer::MonitoringServer(std::string host, Pages pages)
-    : host_(std::move(host)), pages_{std::move(pages)} {}
+class MonitoringServer::Impl {
+ public:
+  Impl(std::vector<FileDescriptor> listeners, FileDescriptor wake, int port, Pages pages)
+      : listeners_(std::move(listeners)),
+        wake_(std::move(wake)),
+        port_(port),
+        pages_(std::move(pages)) {
+    threads_.emplace_back([this] { Read(); });
+    threads_.emplace_back([this] { Work(probes_); });
+    for (int64_t i = 0; i < limits::kScrapes.value; ++i) {
+      threads_.emplace_back([this] { Work(scrapes_); });
+    }
+  }
+  ~Impl() {
+    {
+      const MutexLock lock(mu_);
+      stop_ = true;
+    }
+    changed_.NotifyAll();
+    const uint64_t one = 1;
+    (void)!write(wake_.get(), &one, sizeof one);
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+  int port() const { return port_; }
+
+ private:
+  struct Client {
+    FileDescriptor fd;
+    absl::Duration deadline;
+    std::string request;
+  };
+  struct Request {
+    FileDescriptor fd;
+    std::string path;
+    bool head = false;
+  };
+  struct Queue {
+    std::deque<Request> waiting;
+    int64_t busy = 0;  // with `waiting`, the requests that have no answer yet
+  };
+
+  void Read();
+  void Accept(int listener);
+  // Returns false once the client is done with.
+  bool Receive(Client& client);
+  void Dispatch(FileDescriptor fd, const std::string& request);
+  void Work(Queue& queue);
+  Answer Call(const std::string& path);
+
+  const std::vector<FileDescriptor> listeners_;
+  const FileDescriptor wake_;
+  const int port_;
+  const Pages pages_;
+
+  std::deque<Client> clients_;  // of the reading thread; oldest first
+  absl::Duration paused_until_;
+
+  Mutex mu_;
+  CondVar changed_;
+  bool stop_ GUARDED_BY(mu_) = false;
+  Queue probes_, scrapes_;  // of mu_; Work has a reference to one
+  std::vector<std::thread> threads_;
+};
+
+void MonitoringServer::Impl::Read() {
+  while (true) {
+    const absl::Duration now = Clock::Real().Monotonic();
+    const bool paused = now < paused_until_;
+    std::vector<pollfd> entries = {{.fd = wake_.get(), .events = POLLIN, .revents = 0}};
+    for (const FileDescriptor& listener : listeners_) {
+      entries.push_back({.fd = paused ? -1 : listener.get(), .events = POLLIN, .revents = 0});
+    }
+    const size_t first = entries.size();
+    for (const Client& client : clients_) {
+      entries.push_back({.fd = client.fd.get(), .events = POLLIN, .revents = 0});
+    }
+    absl::Duration wait = paused ? kPause : absl::Seconds(3600);
+    if (!clients_.empty()) wait = std::min(wait, clients_.front().deadline - now);
+    poll(entries.data(), entries.size(),
+         static_cast<int>(std::max<int64_t>(0, absl::ToInt64Milliseconds(wait))) + 1);
+    if (entries[0].revents != 0) return;
+    std::deque<Client> stay;
+    for (size_t i = 0; i < clients_.size(); ++i) {
+      if (entries[first + i].revents == 0 || Receive(clients_[i])) {
+        stay.push_back(std::move(clients_[i]));
+      }
+    }
+    clients_ = std::move(stay);
+    while (!clients_.empty() && clients_.front().deadline <= Clock::Real().Monotonic()) {
+      clients_.pop_front();
+    }
+    for (size_t i = 0; i < listeners_.size(); ++i) {
+      if (entries[i + 1].revents != 0) Accept(listeners_[i].get());
+    }
+  }
+}
+
+void MonitoringServer::Impl::Accept(int listener) {
+  FileDescriptor fd(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  const absl::Duration now = Clock::Real().Monotonic();
+  if (!fd.valid()) {
+    if (IsOutOfDescriptors(errno)) paused_until_ = now + kPause;
+    return;
+  }
+  // Whoever has sent nothing for longest is the least likely to be a probe.
+  if (static_cast<int64_t>(clients_.size()) >= limits::kHttpClients.value) clients_.pop_front();
+  clients_.push_back({.fd = std::move(fd), .deadline = now + kDeadline, .request = {}});
+}
+
+bool MonitoringServer::Impl::Receive(Client& client) {
+  char part[4096];
+  const ssize_t n = recv(client.fd.get(), part, sizeof part, MSG_DONTWAIT);
+  if (n < 0 && (errno == EAGAIN || errno == EINTR)) return true;
+  if (n <= 0) return false;
+  client.request.append(part, static_cast<size_t>(n));
+  if (static_cast<int64_t>(client.request.size()) > limits::kHttpHeaderBytes.value) {
+    Send(client.fd.get(), {.code = 431, .body = "the header is too long\n"}, /*head=*/false);
+    return false;
+  }
+  if (!absl::StrContains(client.request, "\r\n\r\n")) return true;
+  Dispatch(std::move(client.fd), client.request);
+  return false;
+}
+
+void MonitoringServer::Impl::Dispatch(FileDescriptor fd, const std::string& request) {
+  const std::vector<std::string> line =
+      absl::StrSplit(request.substr(0, request.find("\r\n")), ' ');
+  if (line.size() != 3 || !absl::StartsWith(line[2], "HTTP/1.")) {
+    return Send(fd.get(), {.code = 400, .body = "expected METHOD PATH HTTP/1.1\n"}, false);
+  }
+  const bool head = line[0] == "HEAD";
+  if (line[0] != "GET" && !head) {
+    return Send(fd.get(), {.code = 405, .body = "expected GET or HEAD\n"}, false);
+  }
+  const std::string path = line[1].substr(0, line[1].find('?'));
+  if (path != "/metrics" && path != "/healthz" && path != "/readyz") {
+    return Send(fd.get(), {.code = 404, .body = "expected /metrics, /healthz or /readyz\n"}, head);
+  }
+  {
+    const MutexLock lock(mu_);
+    Queue& queue = path == "/metrics" ? scrapes_ : probes_;
+    const int64_t most = path == "/metrics" ? limits::kScrapes.value : limits::kHttpClients.value;
+    const int64_t present = queue.busy + static_cast<int64_t>(queue.waiting.size());
+    if (present < most) {
+      queue.waiting.push_back({.fd = std::move(fd), .path = path, .head = head});
+      changed_.NotifyAll();
+      return;
+    }
+  }
+  Send(fd.get(),
+       {.code = 503,
+        .body = absl::StrCat(limits::kScrapes.value,
+                             " scrapes are waiting for their answer already\n")},
+       head);
+}
+
+void MonitoringServer::Impl::Work(Queue& queue) {
+  MutexLock lock(mu_);
+  while (true) {
+    changed_.Wait(mu_, [&]() REQUIRES(mu_) { return stop_ || !queue.waiting.empty(); });
+    if (stop_) return;
+    Request request = std::move(queue.waiting.front());
+    queue.waiting.pop_front();
+    ++queue.busy;
+    lock.Unlock();
+    Send(request.fd.get(), Call(request.path), request.head);
+    request.fd = FileDescriptor();
+    lock.Lock();
+    --queue.busy;
+  }
+}
+
+Answer MonitoringServer::Impl::Call(const std::string& path) {
+  if (path == "/metrics") return {.type = kMetricsType, .body = pages_.metrics()};
+  if (path == "/readyz") return Of(pages_.ready());
+  return Of(pages_.healthy ? pages_.healthy() : absl::OkStatus());
+}
+
+MonitoringServer::MonitoringServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 absl::StatusOr<std::unique_ptr<MonitoringServer>> MonitoringServer::Start(
     const std::string& address, Pages pages) {
-  absl::StatusOr<Address> parsed = ParseAddress(address);
+  const absl::StatusOr<Address> parsed = ParseAddress(address);
   if (!parsed.ok()) {
     return absl::InvalidArgumentError(absl::StrCat("metrics: ", parsed.status().message()));
   }
-  if (parsed->host == "localhost") parsed->host = "127.0.0.1";  // civetweb needs a number
-  const bool ipv6 = parsed->host.find(':') != std::string::npos;
-  const std::string ports = ipv6 ? absl::StrCat("[", parsed->host, "]:", parsed->port)
-                                 : absl::StrCat(parsed->host, ":", parsed->port);
-  std::unique_ptr<MonitoringServer> server(new MonitoringServer(parsed->host, std::move(pages)));
-  const char* options[] = {"listening_ports",    ports.c_str(),     "num_threads", kThreads,
-                           "request_timeout_ms", kRequestTimeoutMs, nullptr};
-  const mg_callbacks callbacks = {};
-  server->context_ = mg_start(&callbacks, nullptr, options);
-  mg_server_port bound = {};
-  if (server->context_ == nullptr || mg_get_server_ports(server->context_, 1, &bound) != 1) {
+  const auto failed = [&] {
     return absl::UnavailableError(
         absl::StrCat("metrics: cannot listen on ", address, ": in use, or not an address of ours"));
-  }
-  server->port_ = bound.port;
-  void* const data = &server->pages_;
-  mg_set_request_handler(server->context_, "/metrics$", AnswerMetrics, data);
-  mg_set_request_handler(server->context_, "/healthz$", AnswerHealth, data);
-  mg_set_request_handler(server->context_, "/readyz$", AnswerReady, data);
-  return server;
+  };
+  const auto addresses = Resolve(parsed->host, parsed->port);
+  if (!addresses.ok()) return failed();
+  absl::StatusOr<FileDescriptor> listener = ListenAt(addresses->front());
+  if (!listener.ok()) return failed();
+  ASSIGN_OR_RETURN(const SocketAddress own, LocalAddressOf(listener->get()));
+  FileDescriptor wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wake.valid()) return ErrnoStatus(errno, "metrics: eventfd");
+  std::vector<FileDescriptor> listeners;
+  listeners.push_back(*std::move(listener));
+  return std::unique_ptr<MonitoringServer>(new MonitoringServer(
+      std::make_unique<Impl>(std::move(listeners), std::move(wake), own.port(), std::move(pages))));
 }
 
-MonitoringServer::~MonitoringServer() {
-  if (context_ == nullptr) return;
-  // civetweb checks its stop flag every two seconds or at a new connection, so this makes one.
-  const std::future<void> stopped = std::async(std::launch::async, [this] { mg_stop(context_); });
-  while (stopped.wait_for(kKnockInterval) != std::future_status::ready) Knock(host_, port_);
-}
+MonitoringServer::~MonitoringServer() = default;
+
+int MonitoringServer::port() const { return impl_->port(); }
 
 }  // namespace stretto::monitoring

@@ -3,12 +3,12 @@
 // The HTTP port on which machines watch a daemon, without TLS or authentication:
 //
 //   /metrics   its metrics, for Prometheus
-//   /healthz   200 while the process is alive
+//   /healthz   200 while the process is alive and can be reached, else 503 with the reason
 //   /readyz    200 while it can do its work, else 503 with a line that gives the reason
 //
-// No answer waits for a training step.
+// No answer waits for a training step, and no probe for a scrape or for a slow client
+// (docs/reference/limits.md has the bounds).
 
-#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -17,20 +17,15 @@
 #include "absl/status/statusor.h"
 #include "proto/base/mutex.h"
 
-struct mg_context;
-
 namespace stretto::monitoring {
 
-// Called on the server's threads, several at a time. `ready` must not block. If `metrics` waits,
-// later scrapes are refused with 503, and probes still work.
+// Called on the server's threads: `metrics` several at a time, the others one at a time. `ready` must
+// not block, and `healthy` for a second at most. If `metrics` waits, later scrapes are refused with
+// 503, and probes still work.
 struct Pages {
-  std::function<std::string()> metrics;  // in Prometheus's text format
-  std::function<absl::Status()> ready;   // the reason if not ready, in one line
-};
-
-struct ScrapedPages {
-  const Pages pages;
-  std::atomic<int> scrapes = 0;  // in progress
+  std::function<std::string()> metrics;             // in Prometheus's text format
+  std::function<absl::Status()> ready;              // the reason if not ready, in one line
+  std::function<absl::Status()> healthy = nullptr;  // likewise; null: always
 };
 
 class MonitoringServer {
@@ -45,15 +40,12 @@ class MonitoringServer {
   MonitoringServer(const MonitoringServer&) = delete;
   MonitoringServer& operator=(const MonitoringServer&) = delete;
 
-  int port() const { return port_; }
+  int port() const;
 
  private:
-  MonitoringServer(std::string host, Pages pages);
-
-  const std::string host_;
-  ScrapedPages pages_;
-  mg_context* context_ = nullptr;
-  int port_ = 0;
+  class Impl;
+  explicit MonitoringServer(std::unique_ptr<Impl> impl);
+  const std::unique_ptr<Impl> impl_;
 };
 
 // A `ready` page whose status is set from outside. Thread-safe.

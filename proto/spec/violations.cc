@@ -6,6 +6,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/strip.h"
+#include "proto/base/printable.h"
 
 namespace stretto::spec {
 namespace {
@@ -22,8 +23,8 @@ bool Within(absl::string_view path, absl::string_view section) {
 std::string Quoted(absl::string_view text) {
   constexpr size_t kLimit = 80;
   const bool cut = text.size() > kLimit;
-  return absl::StrCat("\"", absl::Utf8SafeCHexEscape(text.substr(0, kLimit)), cut ? "..." : "",
-                      "\"");
+  return absl::StrCat("\"", Escaped(absl::Utf8SafeCHexEscape(Prefix(text, kLimit))),
+                      cut ? "..." : "", "\"");
 }
 
 std::string MessageOf(const std::vector<FieldViolation>& violations) {

@@ -19,7 +19,6 @@ includes() {
     'sentencepiece_processor\.h|^worker/data/text/'
     'prometheus/|^(proto/metrics|coordinator/telemetry|worker/daemon)/'
     'yaml-cpp/|^coordinator/cli/(yaml|explain)/'
-    'civetweb\.h|^proto/monitoring/'
     # Locks are annotated (proto/base/mutex.h); std::call_once is none.
     'mutex>|^(proto/base/mutex\.h|coordinator/service/server\.cc|tests/)'
     'condition_variable>|^(proto/base/mutex\.h|tests/)'

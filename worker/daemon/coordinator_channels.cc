@@ -3,6 +3,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include "proto/base/limits.h"
 #include "proto/tls/credentials.h"
 
 namespace stretto::daemon {
@@ -22,6 +23,7 @@ std::shared_ptr<grpc::Channel> Open(const std::string& address, const tls::Files
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, several ? 2'000 : 600'000);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, several ? 3'000 : 20'000);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  arguments.SetMaxReceiveMessageSize(static_cast<int>(limits::kMessageBytes.value));
   return grpc::CreateCustomChannel(
       address, files.empty() ? grpc::InsecureChannelCredentials() : tls::ChannelCredentials(files),
       arguments);

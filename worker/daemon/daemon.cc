@@ -22,6 +22,7 @@
 #include "proto/base/ids.h"
 #include "proto/base/status_macros.h"
 #include "proto/base/version.h"
+#include "proto/bounds/worker_bounds.h"
 #include "proto/tls/explain.h"
 #include "spdlog/spdlog.h"
 #include "worker/daemon/daemon_options.h"
@@ -168,6 +169,13 @@ std::string Daemon::FaultOf(const Slot& slot, const std::vector<Gpu>& gpus) {
 // ---- the coordinator's side
 
 v1::Register Daemon::Registration() {
+  v1::WorkerMessage fitted;
+  *fitted.mutable_register_() = Introduction();
+  Fit(&fitted);
+  return std::move(*fitted.mutable_register_());
+}
+
+v1::Register Daemon::Introduction() {
   v1::Register message;
   message.set_worker_id(options_.name);
   message.set_incarnation(incarnation_);
@@ -187,6 +195,8 @@ v1::Register Daemon::Registration() {
   message.set_newest_epoch(membership_.newest_epoch);
   supervisor_.ForgetWaiting();
   offered_ = relay_.Held();
+  std::stable_partition(offered_.begin(), offered_.end(),
+                        [](const v1::HeldRank& held) { return held.alive(); });
   for (const v1::HeldRank& held : offered_) *message.add_held() = held;
   return message;
 }
@@ -283,10 +293,27 @@ v1::Heartbeat Daemon::Beat() {
     health->set_fault(FaultOf(slot, gpus));
   }
   look_ = true;
-  return heartbeat;
+  v1::WorkerMessage fitted;
+  *fitted.mutable_heartbeat() = std::move(heartbeat);
+  Fit(&fitted);
+  return std::move(*fitted.mutable_heartbeat());
 }
 
+// Trainers and libraries have written some of it.
 std::optional<v1::WorkerMessage> Daemon::NextMessage() {
+  std::optional<v1::WorkerMessage> message = ChooseMessage();
+  if (message.has_value()) Fit(&*message);
+  return message;
+}
+
+void Daemon::Fit(v1::WorkerMessage* message) {
+  const absl::Status fault = FitWorkerMessage(message);
+  if (!fault.ok() && !fitted_.exchange(true)) {
+    spdlog::warn("messages to the coordinator are cut to its bounds: {}", fault.ToString());
+  }
+}
+
+std::optional<v1::WorkerMessage> Daemon::ChooseMessage() {
   // They take turns, so that neither a replay nor a long log starves the other.
   logs_turn_ = !logs_turn_;
   v1::WorkerMessage message;

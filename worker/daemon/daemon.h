@@ -94,6 +94,11 @@ class Daemon final : private SessionHandler, private TrainerServiceHandler {
   // Returns why no rank may run there, by NVML's newest reading; empty while healthy.
   static std::string FaultOf(const Slot& slot, const std::vector<Gpu>& gpus);
 
+  stretto::v1alpha1::Register Introduction();
+  std::optional<stretto::v1alpha1::WorkerMessage> ChooseMessage();
+  // Makes a message one that the coordinator admits. Logs it the first time.
+  void Fit(stretto::v1alpha1::WorkerMessage* message);
+
   stretto::v1alpha1::Register Registration() override;
   void OnRegistered(const stretto::v1alpha1::Registered& registered) override;
   void OnMessage(const stretto::v1alpha1::CoordinatorMessage& message) override;
@@ -134,6 +139,7 @@ class Daemon final : private SessionHandler, private TrainerServiceHandler {
   bool logs_turn_ = false;                            // writing thread only
   bool look_ = false;                                 // writing thread only: a heartbeat was sent
   PositionWatch positions_;                           // writing thread only
+  std::atomic<bool> fitted_{false};
   std::atomic<bool> registered_{false};
   std::atomic<bool> stopping_{false};
 

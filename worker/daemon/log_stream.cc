@@ -90,6 +90,12 @@ std::optional<LogData> LogStreams::Stream::ReadTrace(int64_t id) {
   if (!record.ok()) return ErrorChunk(id, key.rank, std::string(record.status().message()));
   LogData data = Chunk(id, key.rank);
   if (record->has_value()) {
+    const auto bytes = static_cast<int64_t>((*record)->ByteSizeLong());
+    if (bytes > limits::kTraceRecordBytes.value) {
+      return ErrorChunk(id, key.rank,
+                        absl::StrCat("found a record of ", bytes, " bytes, expected at most ",
+                                     limits::kTraceRecordBytes.value));
+    }
     *data.mutable_record() = **std::move(record);
     --credit;
   }

@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "proto/base/limits.h"
 #include "proto/base/mutex.h"
 #include "stretto/v1alpha1/worker.pb.h"
 #include "worker/daemon/run_folder.h"
@@ -21,7 +22,7 @@
 
 namespace stretto::daemon {
 
-inline constexpr size_t kLogChunkBytes = 64 << 10;
+inline constexpr size_t kLogChunkBytes = limits::kLogChunkBytes.value;
 
 // Thread-safe.
 class LogStreams {

@@ -13,7 +13,7 @@ namespace stretto::cli {
 class FieldLines {
  public:
   void Add(const std::string& key, const std::string& value) {
-    absl::StrAppendFormat(&text_, "%-12s %s\n", key + ":", Printable(value));
+    absl::StrAppendFormat(&text_, "%-12s %s\n", key + ":", Escaped(value));
   }
   // For text that contains our own colours.
   void AddRaw(const std::string& key, const std::string& value) {

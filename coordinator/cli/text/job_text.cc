@@ -36,7 +36,7 @@ std::string ConditionTable(const Job& job, absl::Time now) {
   for (const v1alpha1::Condition& condition : job.conditions()) {
     rows.push_back({condition.type(), v1alpha1::Condition::Status_Name(condition.status()),
                     condition.reason(), Age(condition.last_transition_time(), now),
-                    Printable(condition.message())});
+                    condition.message()});
   }
   return Table({"CONDITION", "STATUS", "REASON", ">SINCE", "MESSAGE"}, rows);
 }
@@ -106,8 +106,8 @@ std::string ProfileTable(const Job& job) {
   const std::string parity = profile.verified_parity()
                                  ? absl::StrCat("parity verified: ", profile.parity_message())
                                  : absl::StrCat("PARITY NOT VERIFIED: ", profile.parity_message());
-  return absl::StrCat(Table({"PROFILE", ">SECONDS", "MEANING"}, rows), note, Printable(parity),
-                      "\n", "link: ", LinkText(job.spec()), "\n");
+  return absl::StrCat(Table({"PROFILE", ">SECONDS", "MEANING"}, rows), note, Escaped(parity), "\n",
+                      "link: ", LinkText(job.spec()), "\n");
 }
 
 // Whether the job says anything about its place in the queue.
@@ -137,7 +137,7 @@ std::string EarlyStopText(const Job& job) {
   for (const v1alpha1::Condition& condition : job.conditions()) {
     if (condition.type() == "Succeeded" &&
         ExitReasonOf(condition.reason()) == ExitReason::kEarlyStopped) {
-      return absl::StrCat("stopped early: ", Printable(condition.message()), "\n");
+      return absl::StrCat("stopped early: ", Escaped(condition.message()), "\n");
     }
   }
   return "";
@@ -197,7 +197,7 @@ std::string JobTable(const std::vector<Job>& jobs, absl::Time now) {
     row = {ShortResourceName(job.name()), StateText(job.state(), false)};
     if (queued) {
       row.push_back(absl::StrCat(job.spec().queue().priority()));
-      row.push_back(Printable(job.spec().queue().project()));
+      row.push_back(job.spec().queue().project());
     }
     for (std::string& figure : std::vector<std::string>{
              started ? StepText(progress) : "-", started ? Loss(progress.last_loss()) : "-",
@@ -308,12 +308,12 @@ std::string FailureText(const v1alpha1::FirstFailure& failure) {
     absl::StrAppend(&out, " exited with status ", failure.exit_code());
   }
   if (failure.step() > 0) absl::StrAppend(&out, " at step ", failure.step());
-  if (!failure.phase().empty()) absl::StrAppend(&out, ", ", failure.phase());
-  if (!failure.message().empty()) absl::StrAppend(&out, ": ", failure.message());
+  if (!failure.phase().empty()) absl::StrAppend(&out, ", ", Escaped(failure.phase()));
+  if (!failure.message().empty()) absl::StrAppend(&out, ": ", Escaped(failure.message()));
   if (!failure.last_operation().empty()) {
-    absl::StrAppend(&out, "\n  last operation: ", failure.last_operation());
+    absl::StrAppend(&out, "\n  last operation: ", Escaped(failure.last_operation()));
   }
-  return Printable(out);
+  return out;
 }
 
 std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
@@ -328,6 +328,6 @@ std::string WhyText(const Job& job) {
       why = &condition;
     }
   }
-  return why == nullptr ? "" : Printable(absl::StrCat(why->reason(), ": ", why->message()));
+  return why == nullptr ? "" : Escaped(absl::StrCat(why->reason(), ": ", why->message()));
 }
 }  // namespace stretto::cli

@@ -55,7 +55,7 @@ Row RowOf(const Ledger::Entry& entry) {
 }
 std::string NameOf(const Row& row) {
   std::string name = PartName(static_cast<Ledger::Part>(row.first));
-  if (!row.second.empty()) absl::StrAppend(&name, " ", Printable(row.second));
+  if (!row.second.empty()) absl::StrAppend(&name, " ", row.second);
   return name;
 }
 
@@ -90,7 +90,7 @@ std::string LedgerTable(const Ledger& ledger, bool emulated) {
   });
 
   std::vector<std::string> headings = {"seconds"};
-  for (const std::string& phase : phases) headings.push_back(absl::StrCat(">", Printable(phase)));
+  for (const std::string& phase : phases) headings.push_back(absl::StrCat(">", Escaped(phase)));
   headings.insert(headings.end(), {">other", ">total", ">share"});
   std::vector<std::vector<std::string>> rows;
   for (auto& [key, seconds] : parts) {

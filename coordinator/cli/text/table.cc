@@ -5,6 +5,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "proto/base/printable.h"
 
 namespace stretto::cli {
 namespace {
@@ -17,7 +18,10 @@ size_t Width(const std::string& text) {
 }  // namespace
 
 std::string Table(const std::vector<std::string>& headings,
-                  const std::vector<std::vector<std::string>>& rows) {
+                  std::vector<std::vector<std::string>> rows) {
+  for (auto& row : rows) {
+    for (std::string& cell : row) cell = Escaped(cell);
+  }
   std::vector<std::string> names;
   std::vector<bool> right;
   for (const std::string& heading : headings) {

@@ -9,7 +9,6 @@
 #include "coordinator/cli/text/resource_name.h"
 #include "coordinator/cli/text/table.h"
 #include "coordinator/cli/text/times.h"
-#include "proto/base/printable.h"
 #include "proto/base/units.h"
 
 namespace stretto::cli {
@@ -29,10 +28,9 @@ std::string WorkerTable(const std::vector<Worker>& workers, absl::Time now) {
     int faulty = 0;
     for (const v1alpha1::WorkerDevice& device : worker.devices()) faulty += !device.fault().empty();
     rows.push_back({ShortResourceName(worker.name()), Worker::State_Name(worker.state()),
-                    Printable(worker.host()), absl::StrCat(worker.slots()),
-                    absl::StrCat(worker.free_slots()), absl::StrCat(faulty),
-                    Age(worker.last_heartbeat_time(), now),
-                    jobs.empty() ? "-" : absl::StrJoin(jobs, ","), Printable(worker.cordon())});
+                    worker.host(), absl::StrCat(worker.slots()), absl::StrCat(worker.free_slots()),
+                    absl::StrCat(faulty), Age(worker.last_heartbeat_time(), now),
+                    jobs.empty() ? "-" : absl::StrJoin(jobs, ","), worker.cordon()});
   }
   return Table(headings, rows);
 }

@@ -15,7 +15,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "coordinator/cli/text/enum_names.h"
@@ -25,6 +26,7 @@
 #include "google/protobuf/util/json_util.h"
 #include "google/protobuf/util/time_util.h"
 #include "proto/base/check.h"
+#include "proto/base/printable.h"
 
 namespace stretto::cli {
 namespace {
@@ -49,19 +51,9 @@ std::string Text(const std::string& text) {
   }
   plain = plain && (absl::ascii_isalnum(text[0]) || text[0] == '/');
   if (plain) return text;
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      absl::StrAppend(&quoted, "\\", std::string(1, c));
-    } else if (c == '\n') {
-      quoted += "\\n";
-    } else if (absl::ascii_iscntrl(c)) {
-      absl::StrAppendFormat(&quoted, "\\x%02x", static_cast<unsigned char>(c));
-    } else {
-      quoted += c;
-    }
-  }
-  return quoted + "\"";
+  // The escapes of printable.h are those of YAML.
+  return absl::StrCat("\"", Escaped(absl::StrReplaceAll(text, {{"\"", "\\\""}, {"\\", "\\\\"}})),
+                      "\"");
 }
 
 // Whether YAML reads the text back if each of its lines is indented: a literal block.
@@ -223,7 +215,9 @@ std::string ToJson(const Message& message, bool pretty) {
   const auto status = google::protobuf::util::MessageToJsonString(message, &json, options);
   if (!status.ok()) return "{}\n";  // only for times outside RFC 3339, which we never store
   if (json.empty() || json.back() != '\n') json += '\n';
-  return json;
+  // Protobuf escapes most of what is not printable. Outside strings that is new lines alone.
+  return absl::StrJoin(absl::StrSplit(json, '\n'), "\n",
+                       [](std::string* out, absl::string_view line) { *out += Escaped(line); });
 }
 
 }  // namespace stretto::cli

@@ -12,13 +12,15 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "proto/base/limits.h"
+#include "proto/base/printable.h"
 #include "proto/spec/job/rules.h"
 
 namespace stretto::spec {
 namespace {
 
 constexpr size_t kMaxPath = 1024;
-constexpr int kMaxParts = 1024;
+constexpr int kMaxParts = limits::kBlendParts.value;
 
 // What is expected instead of a path with this fault.
 std::string UnderDataRoot(const std::string& fault) {
@@ -86,9 +88,7 @@ void CheckEval(const v1alpha1::JobSpec& spec, Violations* violations) {
 std::string PathFault(absl::string_view path) {
   if (path.empty()) return "a path";
   if (path.size() > kMaxPath) return absl::StrCat("at most ", kMaxPath, " characters");
-  for (unsigned char c : path) {
-    if (c < 0x20 || c == 0x7f) return "no control characters";
-  }
+  if (!IsPrintable(path)) return "no control characters";
   if (path[0] == '/') return "a relative path";
   for (absl::string_view part : absl::StrSplit(path, '/')) {
     if (part == "..") return "no '..'";

@@ -215,6 +215,10 @@ Result Scene::Disconnect(const std::string& worker) {
   return Do(WorkerDisconnected{worker, sessions_[worker]});
 }
 
+Result Scene::RefuseAssignment(const std::string& worker, const std::string& job, Epoch epoch) {
+  return Do(AssignmentRefused{worker, absl::StrCat("uid-", job), epoch, "too long"});
+}
+
 Result Scene::Heartbeat(const std::string& worker, std::vector<SlotHealth> health) {
   return Do(WorkerHeartbeat{worker, sessions_[worker], std::move(health)});
 }

@@ -56,6 +56,8 @@ class Scene final : public Transport, public Persistence {
                   const std::string& incarnation = "i1", const std::string& host = "host-1",
                   int32_t gpus = 0);
   Result Disconnect(const std::string& worker);
+  // "too long".
+  Result RefuseAssignment(const std::string& worker, const std::string& job, Epoch epoch);
   Result Heartbeat(const std::string& worker, std::vector<SlotHealth> health = {});
   // These ranks of a worker do not move, and then the core ticks; of the job's epoch if it is not
   // given.

@@ -22,6 +22,7 @@
 #include "absl/time/clock.h"
 #include "coordinator/store/schema.h"
 #include "proto/base/files.h"
+#include "proto/base/limits.h"
 #include "tests/coordinator/service/harness.h"
 #include "tests/golden_messages.h"
 
@@ -115,6 +116,25 @@ TEST_F(CoordinatorMainTest, SaysItsPortsAndStopsWhenAsked) {
     EXPECT_EQ(daemon.Wait(), 0);
     EXPECT_TRUE(std::filesystem::exists(folder_ + "/a/coordinator.db"));
   }
+}
+
+TEST_F(CoordinatorMainTest, LimitsHaveTheFlagsAndDefaultsOfTheirTable) {
+  Process daemon({"--help"});
+  std::string help;
+  for (std::string line = daemon.OutputLine(); !line.empty(); line = daemon.OutputLine()) {
+    help += line;
+  }
+  EXPECT_EQ(daemon.Wait(), 0);
+  int flags = 0;
+  for (const Limit* limit : kAllLimits) {
+    if (limit->flag[0] == '\0') continue;
+    ++flags;
+    const size_t at = help.find(absl::StrCat(limit->flag, " "));
+    ASSERT_NE(at, std::string::npos) << limit->flag;
+    const std::string line = help.substr(at, help.find('\n', at) - at);
+    EXPECT_THAT(line, ::testing::EndsWith(absl::StrCat("=", limit->value))) << limit->flag;
+  }
+  EXPECT_GE(flags, 3);
 }
 
 TEST_F(CoordinatorMainTest, PortInUseIsExitCodeOneNamingTheAddress) {

@@ -87,6 +87,7 @@ class ServiceTest : public ::testing::Test {
     options.core.longest_round = absl::InfiniteDuration();  // the test's clock jumps
     options.core.keep_jobs = keep_jobs_;
     options.core.quotas = quotas_;
+    options.limits = limits_;
     auto server =
         Server::Start(options, std::make_unique<BorrowedStore>(*store_, refuse_next_commit_),
                       clock_, *telemetry_);
@@ -172,6 +173,7 @@ class ServiceTest : public ::testing::Test {
   std::atomic<bool> refuse_next_commit_ = false;
   int64_t keep_jobs_ = INT64_MAX;  // this and the next as of the next Start
   coordinator::Quotas quotas_;
+  Limits limits_;
   std::unique_ptr<telemetry::Telemetry> telemetry_;
   std::unique_ptr<Server> server_;
   std::shared_ptr<grpc::Channel> channel_;

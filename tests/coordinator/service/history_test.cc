@@ -7,6 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "google/protobuf/util/json_util.h"
+#include "proto/base/limits.h"
+
 namespace stretto::service {
 namespace {
 
@@ -54,6 +57,41 @@ TEST(JobHistoryTest, ProgressFollowsTheLastTenSteps) {
   EXPECT_DOUBLE_EQ(job.progress().last_loss(), 0.05);
   EXPECT_DOUBLE_EQ(job.progress().ledger().entries(0).seconds(), 95);
   EXPECT_EQ(job.progress().ledger().entries_size(), 1);
+}
+
+TEST(JobHistoryTest, OldStepsAreForgottenByNumberAndBySize) {
+  JobHistory many, large;
+  for (int64_t step = 1; step <= limits::kHistorySteps.value + 5; ++step)
+    many.AddStep(0, Step(step));
+  EXPECT_EQ(many.NextStep(0)->step(), 6);
+  v1alpha1::StepReport report = Step(1);
+  for (int i = 0; i < 200; ++i) {
+    report.mutable_ledger()->add_entries()->set_phase(std::string(200, 'p'));
+  }
+  const auto bytes = static_cast<int64_t>(report.ByteSizeLong());
+  const int64_t fits = limits::kHistoryBytes.value / bytes;
+  for (int64_t step = 1; step <= fits + 100; ++step) {
+    report.set_step(step);
+    large.AddStep(0, report);
+  }
+  EXPECT_GE(large.NextStep(0)->step(), 100);
+  EXPECT_LE(large.NextStep(0)->step(), 300);
+  EXPECT_EQ(StepsOf(large).back(), fits + 100);
+}
+
+// A client could not print them.
+TEST(JobHistoryTest, ImpossibleStepsGiveFiguresThatCanBePrinted) {
+  JobHistory history;
+  v1alpha1::StepReport step = Step(int64_t{1} << 59, 1e30);
+  step.set_tokens(int64_t{1} << 60);
+  history.AddStep(0, step);
+  v1alpha1::Job job;
+  coordinator::JobRecord record = Record("u", coordinator::JobState::kRunning);
+  record.total_steps = INT64_MAX;
+  history.Describe(record, &job);
+  EXPECT_EQ(job.progress().tokens(), INT64_MAX);
+  std::string json;
+  EXPECT_TRUE(google::protobuf::util::MessageToJsonString(job, &json).ok());
 }
 
 // A kernel that does not say is not one under which nothing was lost.

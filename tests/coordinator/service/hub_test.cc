@@ -45,7 +45,7 @@ class HubTest : public ::testing::Test {
   FakeClock clock_;
   telemetry::Telemetry telemetry_;
   Loop loop_;
-  Hub hub_{loop_, clock_, telemetry_};
+  Hub hub_{loop_, clock_, telemetry_, {}};
   std::unique_ptr<coordinator::JobStore> store_ = coordinator::NewMemoryStore();
   coordinator::Driver driver_{coordinator::Core(), *store_, hub_};
 };

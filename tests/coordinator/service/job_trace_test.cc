@@ -167,8 +167,11 @@ TEST_F(JobTraceTest, AWorkerThatOverrunsItsCreditIsCutOff) {
   const int64_t stream = worker.Next().log_request().stream();
   WorkerMessage message;
   message.mutable_log_data()->set_stream(stream);
-  message.mutable_log_data()->mutable_record()->set_warning(std::string(1 << 20, 'x'));
-  for (int i = 0; i < 64; ++i) worker.Write(message);
+  for (int lane = 0; lane < 1024; ++lane) {
+    message.mutable_log_data()->mutable_record()->mutable_program()->add_lanes(
+        std::string(256, 'x'));
+  }
+  for (int i = 0; i < 256; ++i) worker.Write(message);
   LogRequest last;
   while (!last.cancel()) last = worker.Next().log_request();
   v1alpha1::StreamJobTraceResponse response;

@@ -21,7 +21,7 @@ TEST(ValidateRequest, RefusesBadNamesAndSizes) {
   v1alpha1::CreateJobRequest request;
   request.set_job_id("Bad_Name");
   request.set_request_id("a b");
-  const absl::Status status = ValidateCreateRequest(request);
+  const absl::Status status = ValidateCreateRequest(request, 1000);
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(status.message(),
             "job_id: found \"Bad_Name\", expected 1 to 63 of [a-z0-9-], starting with a letter and "

@@ -443,8 +443,8 @@ TEST_F(WorkerServiceTest, SlowLogReaderIsCutOffAtItsBound) {
   const int64_t stream = worker.Next().log_request().stream();
   WorkerMessage data;
   data.mutable_log_data()->set_stream(stream);
-  data.mutable_log_data()->set_data(std::string(1 << 20, 'x'));
-  for (int i = 0; i < 64; ++i) worker.Write(data);
+  data.mutable_log_data()->set_data(std::string(1 << 16, 'x'));
+  for (int i = 0; i < 1024; ++i) worker.Write(data);
   EXPECT_TRUE(worker.Next().log_request().cancel());
   v1alpha1::StreamJobLogsResponse response;
   while (reader->Read(&response)) {

@@ -4,11 +4,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <future>
 #include <semaphore>
+#include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "proto/base/limits.h"
 #include "tests/proto/monitoring/http_get.h"
 
 namespace stretto::monitoring {
@@ -18,6 +24,17 @@ using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
+
+// A connection that has sent nothing.
+FileDescriptor Connected(int port) {
+  FileDescriptor fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  EXPECT_EQ(connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  return fd;
+}
 
 class MonitoringTest : public ::testing::Test {
  protected:
@@ -78,6 +95,89 @@ TEST_F(MonitoringTest, ProbesAnswerWhileScrapesWait) {
   release.set_value();
   for (auto& scrape : scrapes) EXPECT_THAT(scrape.get(), EndsWith("late\n"));
   EXPECT_THAT(HttpGet((*server)->port(), "/metrics"), StartsWith("HTTP/1.1 200"));
+}
+
+// 64 of them, a byte a second, once kept all threads: Kubernetes would have restarted the pod.
+TEST_F(MonitoringTest, SlowRequestsAreClosedInTimeAndDelayNoProbe) {
+  const auto server = Start();
+  std::vector<FileDescriptor> slow;
+  for (int i = 0; i < 64; ++i) slow.push_back(Connected(server->port()));
+  const absl::Time begin = absl::Now();
+  const std::string request = "GET /healthz HTTP/1.1\r\nHost: slow-slow-slow-slow";
+  size_t closed = 0;
+  for (size_t at = 0; closed < slow.size() && at < request.size(); ++at) {
+    for (const FileDescriptor& fd : slow) (void)send(fd.get(), &request[at], 1, MSG_NOSIGNAL);
+    const absl::Time before = absl::Now();
+    EXPECT_THAT(HttpGet(server->port(), "/healthz"), StartsWith("HTTP/1.1 200"));
+    EXPECT_THAT(HttpGet(server->port(), "/metrics"), StartsWith("HTTP/1.1 200"));
+    EXPECT_LT(absl::Now() - before, absl::Seconds(1));
+    absl::SleepFor(absl::Milliseconds(500));
+    closed = static_cast<size_t>(std::count_if(slow.begin(), slow.end(), [](const auto& fd) {
+      char byte = 0;
+      return recv(fd.get(), &byte, 1, MSG_DONTWAIT) == 0 || errno == ECONNRESET;
+    }));
+  }
+  EXPECT_EQ(closed, slow.size());
+  const absl::Duration took = absl::Now() - begin;
+  EXPECT_GE(took, absl::Seconds(limits::kHttpSeconds.value - 1));
+}
+
+TEST_F(MonitoringTest, AFloodOfConnectionsDelaysNoProbe) {
+  const auto server = Start();
+  std::vector<FileDescriptor> flood;
+  for (int64_t i = 0; i < 2 * limits::kHttpClients.value; ++i) {
+    flood.push_back(Connected(server->port()));
+  }
+  const absl::Time before = absl::Now();
+  EXPECT_THAT(HttpGet(server->port(), "/healthz"), StartsWith("HTTP/1.1 200"));
+  EXPECT_LT(absl::Now() - before, absl::Seconds(1));
+  char byte = 0;
+  EXPECT_EQ(recv(flood[0].get(), &byte, 1, 0), 0);  // the oldest made room
+}
+
+// A scraper that asks and does not read holds one of the threads for scrapes, not for longer than
+// the deadline, and no probe.
+TEST_F(MonitoringTest, AReaderThatDoesNotReadIsGivenUp) {
+  const std::string page(64 << 20, 'x');
+  auto server = MonitoringServer::Start(
+      "127.0.0.1:0", {.metrics = [&] { return page; }, .ready = [] { return absl::OkStatus(); }});
+  ASSERT_TRUE(server.ok()) << server.status();
+  const std::string request = "GET /metrics HTTP/1.1\r\n\r\n";
+  std::vector<FileDescriptor> deaf;
+  for (int i = 0; i < 4; ++i) {
+    deaf.push_back(Connected((*server)->port()));
+    ASSERT_EQ(send(deaf.back().get(), request.data(), request.size(), 0),
+              static_cast<ssize_t>(request.size()));
+  }
+  const absl::Time begin = absl::Now();
+  std::string answer = "HTTP/1.1 503";
+  while (absl::StartsWith(answer, "HTTP/1.1 503")) {
+    EXPECT_THAT(HttpGet((*server)->port(), "/readyz"), StartsWith("HTTP/1.1 200"));
+    answer = HttpGet((*server)->port(), "/metrics");
+  }
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 200"));
+  EXPECT_LT(absl::Now() - begin, absl::Seconds(4 * limits::kHttpSeconds.value));
+}
+
+TEST_F(MonitoringTest, RequestsAreBounded) {
+  const auto server = Start();
+  EXPECT_THAT(HttpGet(server->port(), "/" + std::string(10'000, 'x')), StartsWith("HTTP/1.1 431"));
+  EXPECT_THAT(HttpGet(server->port(), "/metrics", "POST"), StartsWith("HTTP/1.1 405"));
+  EXPECT_THAT(HttpGet(server->port(), "/metrics?x=1"), StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(HttpGet(server->port(), "/metrics", "GET  "), StartsWith("HTTP/1.1 400"));
+}
+
+TEST_F(MonitoringTest, HealthSaysWhyTheDaemonCannotBeReached) {
+  absl::Status healthy;
+  auto server = MonitoringServer::Start("127.0.0.1:0", {.metrics = [] { return std::string(); },
+                                                        .ready = [] { return absl::OkStatus(); },
+                                                        .healthy = [&] { return healthy; }});
+  ASSERT_TRUE(server.ok()) << server.status();
+  EXPECT_THAT(HttpGet((*server)->port(), "/healthz"), StartsWith("HTTP/1.1 200"));
+  healthy = absl::UnavailableError("nobody answers at port 7070");
+  const std::string answer = HttpGet((*server)->port(), "/healthz");
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 503"));
+  EXPECT_THAT(answer, EndsWith("\r\n\r\nnobody answers at port 7070\n"));
 }
 
 TEST_F(MonitoringTest, OtherPathsAreNotFound) {

@@ -12,6 +12,7 @@
 
 #include "absl/strings/match.h"
 #include "proto/base/version.h"
+#include "proto/bounds/worker_bounds.h"
 #include "stretto/v1alpha1/trainer.grpc.pb.h"
 #include "tests/proto/tls/certificates.h"
 #include "tests/worker/daemon/daemon_fixture.h"
@@ -106,6 +107,20 @@ TEST_F(DaemonTest, RunsAGangAndForwardsItsReportsInOrder) {
   }
   EXPECT_THAT(daemon_->metrics().Text(),
               HasSubstr("stretto_steps_total{training_job=\"gpt\",rank=\"1\"} 3"));
+}
+
+// What a trainer says must not cost its node the session.
+TEST_F(DaemonTest, ReportsAreFittedToTheCoordinatorsBounds) {
+  StartDaemon();
+  coordinator_->Send(AssignMessage("steps=1;then=evil", 1));
+  EXPECT_EQ(WaitForExit(0).reason(), "Evil\\x1b[2J");
+  ExpectGapless(0);
+  for (const v1::RankReport& report : coordinator_->CopyReportsOf(0)) {
+    v1::WorkerMessage message;
+    *message.mutable_report() = report;
+    EXPECT_TRUE(AdmitWorkerMessage(&message).ok()) << AdmitWorkerMessage(&message);
+  }
+  EXPECT_EQ(coordinator_->CopyReportsOf(0).size(), 4u);  // none is lost
 }
 
 TEST_F(DaemonTest, AssigningTwiceStartsOnce) {

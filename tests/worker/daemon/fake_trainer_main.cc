@@ -5,6 +5,7 @@
 //   complete   RankExit Completed, code 0       code3     exit 3, no RankExit
 //   hang       until told to stop               segv      raise SIGSEGV
 //   deaf       until SIGKILL                    linger    RankExit Completed, but never exits
+//   evil       reports what no coordinator admits, and exits with 3
 // SIGUSR1 makes one more step. Every step writes a line to stdout.
 
 #include <grpcpp/grpcpp.h>
@@ -103,6 +104,7 @@ class FakeTrainer {
     if (what == "complete") return Exit(0, "Completed");
     if (what == "code3") return 3;
     if (what == "segv") ::raise(SIGSEGV);
+    if (what == "evil") return Evil();
     if (what == "linger") Exit(0, "Completed");
     sigset_t set;
     sigemptyset(&set);
@@ -116,6 +118,20 @@ class FakeTrainer {
       }
     }
     return 8;
+  }
+
+  int Evil() {
+    v1::RankReport report;
+    report.mutable_step()->set_step(++step_);
+    report.mutable_step()->set_tokens(INT64_MIN);
+    for (int i = 0; i < 10'000; ++i) report.mutable_step()->mutable_ledger()->add_entries();
+    Report(report);
+    report.Clear();
+    report.mutable_exit()->set_exit_code(3);
+    report.mutable_exit()->set_reason("Evil\x1b[2J");
+    report.mutable_exit()->set_message(std::string(100'000, '\n'));
+    Report(report);
+    return 3;
   }
 
   int Exit(int code, const std::string& reason) {

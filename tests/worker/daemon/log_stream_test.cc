@@ -243,6 +243,22 @@ TEST_F(TraceStreamTest, StepsThatAreNotKeptAreAnErrorThatNamesThoseThatAre) {
   EXPECT_EQ(end.error(), "found steps 1 to 5 kept, expected some of 9 to 12");
 }
 
+// The coordinator could not take it, and would end the session of the whole node.
+TEST_F(TraceStreamTest, ARecordThatIsTooLongEndsItsStreamAlone) {
+  v1alpha1::TraceRecord program, step;
+  for (int i = 0; i < 5; ++i) program.mutable_program()->add_lanes(std::string(1 << 20, 'x'));
+  step.mutable_step()->set_step(1);
+  auto log = TraceLog::Create(std::filesystem::path(path_).parent_path(), {program});
+  log->Add(step);
+  ASSERT_TRUE(log->Commit().ok());
+  Ask(0, 0, 16);
+  const LogData end = Take();
+  EXPECT_TRUE(end.end());
+  EXPECT_FALSE(end.has_record());
+  EXPECT_THAT(end.error(),
+              ::testing::MatchesRegex("found a record of [0-9]+ bytes, expected at most 4128768"));
+}
+
 TEST_F(TraceStreamTest, ARankThatRecordedNothingIsAnError) {
   Ask(0, 0, 16);
   const LogData end = Take();

@@ -20,10 +20,12 @@
 // core are taken in turns of some milliseconds, not one by one (docs/BENCHMARKS.md has what that
 // saves).
 //
-// Traffic is neither encrypted nor authenticated: bind it to an interface you trust. A peer that
-// calls with another size than ours breaks gloo's framing and ends the process; the verifier rules
+// While the ranks meet, whoever does not prove the secret of the group is dropped (gate.h).
+// Afterwards traffic is neither encrypted nor authenticated: bind it to an interface you trust. A
+// peer that calls with another size than ours breaks gloo's framing and ends the process; the verifier rules
 // that out for step programs.
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -33,14 +35,11 @@
 #include "worker/comm/communicator.h"
 #include "worker/comm/store.h"
 
-namespace gloo::transport {
-class Device;
-}  // namespace gloo::transport
-
 namespace stretto {
 
 // The thread that moves the bytes of connections on one network interface. Groups may share it.
-using GlooNetwork = std::shared_ptr<gloo::transport::Device>;
+struct GlooInterface;
+using GlooNetwork = std::shared_ptr<const GlooInterface>;
 
 // `address` is numeric, of the local interface to listen on. Errors: InvalidArgument (an address
 // that is not ours), Unavailable.
@@ -54,6 +53,8 @@ struct GlooOptions {
   GlooNetwork network = nullptr;              // may be null when size is 1
   absl::Duration timeout = absl::Minutes(2);  // of Connect, and of each call
   CallWatch* watch = nullptr;                 // borrowed for the life of the group; may be null
+  // Connect adds the number of connections that it dropped: not of a rank of this group.
+  int64_t* strangers = nullptr;
 };
 
 class GlooCommunicator : public Communicator {

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Connects the mesh: makes a listener per peer, publishes all their addresses under one key of the
-// store, and connects to the address that each peer has published for us. A device's thread is
-// created with the batch policy. gloo reports by exceptions; they are turned into statuses here.
+// Connects the mesh: opens a gate (gate.h), publishes its address, connects to the gates of lower
+// ranks, lets higher ranks in, and gives the connections to gloo. No listener is left afterwards. A
+// device's thread is created with the batch policy. gloo reports by exceptions; they are turned into
+// statuses here.
 
 #include "worker/comm/gloo/mesh.h"
 
 #include <netdb.h>
 #include <sched.h>
+#include <spdlog/spdlog.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -19,66 +21,89 @@
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "gloo/transport/address.h"
+#include "absl/strings/str_split.h"
 #include "gloo/transport/context.h"
-#include "gloo/transport/pair.h"
 #include "gloo/transport/tcp/device.h"
 #include "proto/base/clock.h"
+#include "proto/base/printable.h"
 #include "proto/base/status_macros.h"
+#include "worker/comm/gloo/admit.h"
+#include "worker/comm/gloo/gate.h"
 
 namespace stretto {
 namespace {
 
-// Each rank publishes the addresses of its listeners, one per peer in rank order. This is the place
-// of `peer` in the list of `rank`.
-int PlaceOf(int peer, int rank) { return peer < rank ? peer : peer - 1; }
+// What a rank publishes: "HOST:PORT SIZE", and rank 0 the secret of the group after it.
+struct Published {
+  std::string address;
+  std::string secret;  // of rank 0
+};
 
-absl::StatusOr<std::vector<char>> AddressOf(const GlooOptions& options, int peer,
-                                            size_t address_bytes, absl::Duration deadline) {
-  const std::string key = absl::StrCat(options.prefix, "/", peer);
+std::string KeyOf(const GlooOptions& options, int rank) {
+  return absl::StrCat(options.prefix, "/", rank);
+}
+
+absl::StatusOr<Published> Find(const GlooOptions& options, int peer, absl::Duration deadline) {
+  const std::string key = KeyOf(options, peer);
   const absl::Duration left = std::max(absl::ZeroDuration(), deadline - Clock::Real().Monotonic());
-  const absl::StatusOr<std::string> list = options.store->Get(key, left);
-  if (absl::IsDeadlineExceeded(list.status())) {
+  const absl::StatusOr<std::string> text = options.store->Get(key, left);
+  if (absl::IsDeadlineExceeded(text.status())) {
     return absl::DeadlineExceededError(absl::StrCat("rank ", peer, " did not appear within ",
                                                     absl::FormatDuration(options.timeout),
                                                     " (store key '", key, "')"));
   }
-  RETURN_IF_ERROR(list.status());
-  const size_t expected = address_bytes * (options.size - 1);
-  if (list->size() != expected) {
-    return absl::InvalidArgumentError(absl::StrCat("rank ", peer, " published ", list->size(),
-                                                   " bytes of addresses, expected ", expected,
-                                                   " for a group of ", options.size));
+  RETURN_IF_ERROR(text.status());
+  const std::vector<std::string> parts = absl::StrSplit(*text, ' ');
+  Published published;
+  const bool whole = parts.size() == (peer == 0 ? 3 : 2) && parts[1] == absl::StrCat(options.size);
+  if (whole && peer == 0) published.secret = absl::HexStringToBytes(parts[2]);
+  if (!whole || (peer == 0 && published.secret.size() != kSecretBytes)) {
+    // Without the secret.
+    return absl::InvalidArgumentError(
+        absl::StrCat("rank ", peer, " published ", text->size(), " bytes, found size ",
+                     parts.size() > 1 ? Escaped(Prefix(parts[1], 20)) : "none",
+                     ", expected an address for a group of ", options.size));
   }
-  const auto begin =
-      list->begin() + static_cast<std::ptrdiff_t>(address_bytes) * PlaceOf(options.rank, peer);
-  return std::vector<char>(begin, begin + static_cast<std::ptrdiff_t>(address_bytes));
+  published.address = parts[0];
+  return published;
 }
 
 absl::Status ConnectAll(const GlooOptions& options, gloo::transport::Context& mesh,
                         absl::Duration deadline) {
-  std::string list;
-  size_t address_bytes = 0;
-  for (int peer = 0; peer < options.size; ++peer) {
-    if (peer == options.rank) continue;
-    const std::vector<char> address = mesh.createPair(peer)->address().bytes();
-    address_bytes = address.size();
-    list.append(address.begin(), address.end());
+  ASSIGN_OR_RETURN(const std::unique_ptr<Gate> gate, Gate::Listen(options.network->address));
+  Membership self{
+      .group = options.prefix, .rank = options.rank, .size = options.size, .secret = {}};
+  std::string published = absl::StrCat(gate->address(), " ", options.size);
+  if (options.rank == 0) {
+    self.secret = NewSecret();
+    absl::StrAppend(&published, " ", absl::BytesToHexString(self.secret));
   }
-  RETURN_IF_ERROR(options.store->Set(absl::StrCat(options.prefix, "/", options.rank), list));
+  RETURN_IF_ERROR(options.store->Set(KeyOf(options, options.rank), published));
+  if (options.rank > 0) {
+    ASSIGN_OR_RETURN(const Published first, Find(options, 0, deadline));
+    self.secret = first.secret;
+  }
+  gate->Open(self);
   for (int peer = 0; peer < options.size; ++peer) {
     if (peer == options.rank) continue;
-    ASSIGN_OR_RETURN(const auto address, AddressOf(options, peer, address_bytes, deadline));
-    try {
-      mesh.getPair(peer)->connect(address);
-    } catch (const std::exception& error) {
-      const std::string text = TextOf(error);
-      const auto code =
-          IsTimeout(text) ? absl::StatusCode::kDeadlineExceeded : absl::StatusCode::kUnavailable;
-      return absl::Status(code, absl::StrCat("cannot connect to rank ", peer, ": ", text));
+    ASSIGN_OR_RETURN(const Published at, Find(options, peer, deadline));
+    absl::StatusOr<FileDescriptor> connection =
+        peer < options.rank ? ConnectToGate(at.address, self, peer, deadline)
+                            : gate->Await(peer, deadline);
+    if (!connection.ok()) {
+      return absl::Status(
+          connection.status().code(),
+          absl::StrCat("cannot connect to rank ", peer, ": ", connection.status().message()));
     }
+    RETURN_IF_ERROR(Admit(mesh, *options.network->device, peer, *std::move(connection)));
+  }
+  if (options.strangers != nullptr) *options.strangers += gate->strangers();
+  if (gate->strangers() > 0) {
+    spdlog::warn("connections of strangers dropped while ranks met group={} count={}",
+                 options.prefix, gate->strangers());
   }
   return absl::OkStatus();
 }
@@ -86,14 +111,15 @@ absl::Status ConnectAll(const GlooOptions& options, gloo::transport::Context& me
 // The device's thread moves the bytes and inherits the policy of the thread that makes it. As a
 // batch thread it does not interrupt a computation on its core for every packet, but takes its turn
 // with all that has arrived since; on an idle core it runs at once all the same.
-std::shared_ptr<gloo::transport::Device> CreateDevice(const std::string& address) {
+std::shared_ptr<gloo::transport::tcp::Device> CreateDevice() {
   const int policy = sched_getscheduler(0);
   const sched_param none = {};
   const bool batch = policy == SCHED_OTHER && sched_setscheduler(0, SCHED_BATCH, &none) == 0;
   const absl::Cleanup restore = [&] {
     if (batch) sched_setscheduler(0, policy, &none);
   };
-  return gloo::transport::tcp::CreateDevice(gloo::transport::tcp::attr(address.c_str()));
+  return std::dynamic_pointer_cast<gloo::transport::tcp::Device>(
+      gloo::transport::tcp::CreateDevice(gloo::transport::tcp::attr(kDeviceAddress)));
 }
 
 // gloo leaks when it refuses an address, and would ask a name server about one that is no number.
@@ -143,7 +169,8 @@ std::chrono::milliseconds ToMilliseconds(absl::Duration duration) {
 absl::StatusOr<GlooNetwork> OpenGlooNetwork(const std::string& address) {
   RETURN_IF_ERROR(CheckAddress(address));
   try {
-    return CreateDevice(address);
+    return std::make_shared<const GlooInterface>(
+        GlooInterface{.device = CreateDevice(), .address = address});
   } catch (const std::exception& error) {
     return absl::UnavailableError(
         absl::StrCat("cannot open a device on '", address, "': ", TextOf(error)));
@@ -181,10 +208,8 @@ absl::StatusOr<std::shared_ptr<gloo::transport::Context>> ConnectMesh(const Gloo
                                        " (gloo group '", options.prefix, "'): ");
   const absl::Duration deadline = Clock::Real().Monotonic() + options.timeout;
   const std::shared_ptr<gloo::transport::Context> mesh =
-      options.network->createContext(options.rank, options.size);
-  // A new pair takes the timeout of its context, waits five times as long for its connection, and
-  // uses it for nothing else here.
-  mesh->setTimeout(ToMilliseconds(options.timeout / 5));
+      options.network->device->createContext(options.rank, options.size);
+  mesh->setTimeout(ToMilliseconds(options.timeout));  // of a pair, which uses it for nothing here
   absl::Status status;
   try {
     status = ConnectAll(options, *mesh, deadline);

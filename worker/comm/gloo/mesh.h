@@ -13,9 +13,17 @@
 
 namespace gloo::transport {
 class Context;
+namespace tcp {
+class Device;
+}  // namespace tcp
 }  // namespace gloo::transport
 
 namespace stretto {
+
+struct GlooInterface {
+  std::shared_ptr<gloo::transport::tcp::Device> device;
+  std::string address;  // numeric
+};
 
 // The text of a gloo exception without the source location.
 std::string TextOf(const std::exception& error);
@@ -29,8 +37,9 @@ std::chrono::milliseconds ToMilliseconds(absl::Duration duration);
 // group and the option.
 absl::Status CheckOptions(const GlooOptions& options);
 
-// Publishes our addresses as "<prefix>/<rank>" and connects to all peers. The result owns its pairs
-// and shares the network; it is shared because gloo's buffers refer to it. Needs options.size > 1,
+// Publishes our address as "<prefix>/<rank>", that of rank 0 with a secret, and connects to all
+// peers, who prove that they know it. The result owns its pairs and shares the network; it is shared
+// because gloo's buffers refer to it. Needs options.size > 1,
 // a store and a network. Errors as GlooCommunicator::Connect.
 absl::StatusOr<std::shared_ptr<gloo::transport::Context>> ConnectMesh(const GlooOptions& options);
 

@@ -8,6 +8,9 @@
 
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "coordinator/cli/text/ledger_table.h"
 #include "coordinator/cli/text/nearest_name.h"
 #include "coordinator/cli/text/table.h"
@@ -167,11 +170,41 @@ TEST(AgeTest, UsesTheCoarsestUsefulUnit) {
   EXPECT_EQ(Age(time, absl::FromUnixSeconds(1000 + 72 * 3600)), "3d");
 }
 
-TEST(PrintableTest, RemovesTerminalControl) {
-  EXPECT_EQ(Printable("a\x1b[2Jb\n\tc"), "a?[2Jb\n\tc");
-  EXPECT_EQ(Printable("a\xc2\x9b"
-                      "2Jé"),
-            "a??2Jé");
+// A hostile worker wrote what a person reads.
+TEST(HostileTextTest, NothingOfItReachesTheTerminalOrMakesALineOfItsOwn) {
+  const std::string evil =
+      "m\x1b[31mred\nSucceeded  TRUE  Completed\xc2\x9b"
+      "2J\xe2\x80\xae";
+  const std::string safe = "m\\x1b[31mred\\nSucceeded  TRUE  Completed\\u009b2J\\u202e";
+  v1alpha1::Job job;
+  job.set_name("jobs/j");
+  job.set_state(v1alpha1::Job::FAILED);
+  job.mutable_spec()->mutable_queue()->set_project(evil);
+  for (const char* type : {"Prepared", "Succeeded"}) {
+    v1alpha1::Condition* condition = job.add_conditions();
+    condition->set_type(type);
+    condition->set_status(v1alpha1::Condition::FALSE);
+    condition->set_reason(evil);
+    condition->set_message(evil);
+  }
+  v1alpha1::FirstFailure& failure = *job.mutable_first_failure();
+  failure.set_phase(evil);
+  failure.set_message(evil);
+  failure.set_last_operation(evil);
+  job.mutable_profile()->set_parity_message(evil);
+  auto* entry = job.mutable_progress()->mutable_ledger()->add_entries();
+  entry->set_part(v1alpha1::Ledger::EXPOSED);
+  entry->set_group(evil);
+  entry->set_phase(evil);
+  entry->set_seconds(1);
+  const absl::Time now = absl::FromUnixSeconds(1000);
+  const std::string shown =
+      absl::StrCat(DescribeJob(job, now, false), JobTable({job}, now), Summary(job, false));
+  for (const absl::string_view line : absl::StrSplit(shown, '\n')) {
+    EXPECT_TRUE(IsPrintable(line)) << Escaped(line);
+    EXPECT_FALSE(absl::StartsWith(line, "Succeeded  TRUE")) << line;
+  }
+  EXPECT_THAT(shown, HasSubstr(safe));
 }
 
 TEST(NamesTest, NearestNameNeedsToBeNear) {

@@ -9,8 +9,10 @@
 
 #include "coordinator/cli/yaml/message_text.h"
 #include "google/protobuf/struct.pb.h"
+#include "google/protobuf/util/json_util.h"
 #include "google/protobuf/util/message_differencer.h"
 #include "google/rpc/error_details.pb.h"
+#include "proto/base/printable.h"
 #include "tests/golden_messages.h"
 
 namespace stretto::cli {
@@ -338,6 +340,21 @@ TEST(ToJsonTest, UsesProtoNamesAndPrintsEveryField) {
   job.mutable_progress()->set_first_loss(1.5);
   EXPECT_THAT(ToJson(job, true), HasSubstr("\"first_loss\": 1.5"));
   EXPECT_THAT(ToJson(job, true), HasSubstr("\"state\": \"SUCCEEDED\""));
+}
+
+// C1 and bidirectional controls, which are no control characters of ASCII.
+TEST(MessageTextTest, WhatIsNotPrintableIsEscapedInBothFormats) {
+  v1alpha1::FirstFailure failure;
+  const std::string evil =
+      "a\x1b\xc2\x9b"
+      "2J\xe2\x80\xae\xe2\x81\xa6\\n\"\n";
+  failure.set_message(evil);
+  EXPECT_EQ(ToYaml(failure), "message: \"a\\x1b\\u009b2J\\u202e\\u2066\\\\n\\\"\\n\"\n");
+  const std::string json = ToJson(failure, false);
+  EXPECT_TRUE(IsPrintable(json.substr(0, json.size() - 1))) << json;
+  v1alpha1::FirstFailure again;
+  ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(json, &again).ok()) << json;
+  EXPECT_EQ(again.message(), evil);
 }
 
 }  // namespace

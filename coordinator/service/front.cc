@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// One thread accepts and decides. gRPC owns a connection once it has taken it, and says nothing when
+// it closes it; so the front remembers the number of the descriptor and of the socket behind it, and
+// once a second, and before it refuses anybody, forgets those that are not there any more.
+
+#include "coordinator/service/front.h"
+
+#include <fcntl.h>
+#include <malloc.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <spdlog/spdlog.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "proto/base/address.h"
+#include "proto/base/clock.h"
+#include "proto/base/status_macros.h"
+
+namespace stretto::service {
+namespace {
+
+constexpr absl::Duration kPause = absl::Milliseconds(100);
+constexpr absl::Duration kSweep = absl::Seconds(1);
+constexpr absl::Duration kProbe = absl::Seconds(1);
+constexpr absl::Duration kTrim = absl::Seconds(3);  // after the last connection that was closed
+constexpr int64_t kReserved = 64;                   // descriptors for the store, probes and scrapes
+
+// As many connections as the limit of descriptors allows, and at most `wanted`.
+int64_t RoomFor(int64_t wanted) {
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return wanted;
+  return std::min(wanted, std::max<int64_t>(1, static_cast<int64_t>(limit.rlim_cur) - kReserved));
+}
+
+// The number of the open socket behind `fd`; 0 for anything else.
+uint64_t InodeOf(int fd) {
+  struct stat found = {};
+  return fstat(fd, &found) == 0 && S_ISSOCK(found.st_mode) ? found.st_ino : 0;
+}
+
+absl::Duration Now() { return Clock::Real().Monotonic(); }
+
+}  // namespace
+
+void RaiseDescriptorLimit() {
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+Front::Front(std::vector<FileDescriptor> listeners, FileDescriptor wake, int port,
+             const FrontLimits& limits)
+    : listeners_(std::move(listeners)), wake_(std::move(wake)), port_(port), limits_(limits) {}
+
+absl::StatusOr<std::unique_ptr<Front>> Front::Listen(const std::string& address,
+                                                     const FrontLimits& limits) {
+  ASSIGN_OR_RETURN(const Address parsed, ParseAddress(address));
+  ASSIGN_OR_RETURN(std::vector<SocketAddress> addresses,
+                   Resolve(parsed.host, parsed.port, /*names=*/true));
+  std::vector<FileDescriptor> listeners;
+  int port = parsed.port;
+  absl::Status first;
+  for (SocketAddress& one : addresses) {
+    if (port != parsed.port) {  // all addresses of localhost have the port of the first
+      ASSIGN_OR_RETURN(const auto same, Resolve(parsed.host, port, /*names=*/true));
+      one = same[static_cast<size_t>(&one - addresses.data())];
+    }
+    absl::StatusOr<FileDescriptor> listener = ListenAt(one);
+    if (!listener.ok()) {  // a machine may have no IPv6
+      if (listeners.empty()) first.Update(listener.status());
+      if (&one == addresses.data()) break;
+      continue;
+    }
+    ASSIGN_OR_RETURN(const SocketAddress own, LocalAddressOf(listener->get()));
+    port = own.port();
+    listeners.push_back(*std::move(listener));
+  }
+  if (listeners.empty()) return first;
+  FileDescriptor wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wake.valid()) return ErrnoStatus(errno, "eventfd");
+  return std::unique_ptr<Front>(new Front(std::move(listeners), std::move(wake), port, limits));
+}
+
+Front::~Front() { Close(); }
+
+void Front::Close() {
+  const uint64_t one = 1;
+  (void)!write(wake_.get(), &one, sizeof one);
+  if (thread_.joinable()) thread_.join();
+  take_ = {};
+  listeners_.clear();
+}
+
+void Front::Open(Take take) {
+  take_ = std::move(take);
+  thread_ = std::thread([this] { Serve(); });
+}
+
+void Front::Serve() {
+  while (true) {
+    const bool paused = Now() < paused_until_;
+    std::vector<pollfd> entries = {{.fd = wake_.get(), .events = POLLIN, .revents = 0}};
+    for (const FileDescriptor& listener : listeners_) {
+      entries.push_back({.fd = paused ? -1 : listener.get(), .events = POLLIN, .revents = 0});
+    }
+    const absl::Duration wait = paused ? kPause : kSweep;
+    poll(entries.data(), entries.size(), static_cast<int>(absl::ToInt64Milliseconds(wait)));
+    if (entries[0].revents != 0) return;
+    if (Now() - swept_ >= kSweep) ForgetClosed();
+    if (Now() >= trim_at_) {
+      trim_at_ = absl::InfiniteDuration();
+      malloc_trim(0);
+    }
+    for (size_t i = 0; i < listeners_.size(); ++i) {
+      if (entries[i + 1].revents != 0) Accept(listeners_[i].get());
+    }
+  }
+}
+
+void Front::Accept(int listener) {
+  SocketAddress peer;
+  FileDescriptor connection(
+      accept4(listener, peer.get(), &peer.bytes, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (!connection.valid()) {
+    if (!IsOutOfDescriptors(errno)) return;  // the peer has gone
+    // Others wait in the kernel until a connection ends.
+    if (!std::exchange(told_, true)) spdlog::warn("no descriptor is left for a connection");
+    paused_until_ = Now() + kPause;
+    return;
+  }
+  if (IsProbe(peer.Text())) return;
+  std::string machine = peer.Machine();
+  if (!Admits(machine)) return;  // closes it
+  const int on = 1;
+  setsockopt(connection.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  const int fd = connection.Release();
+  taken_.push_back({.fd = fd, .inode = InodeOf(fd), .machine = machine});
+  ++by_machine_[std::move(machine)];
+  open_ = static_cast<int64_t>(taken_.size());
+  take_(listener, fd);
+}
+
+bool Front::Admits(const std::string& machine) {
+  const int64_t most = RoomFor(limits_.connections);
+  const auto fits = [&] {
+    const auto own = by_machine_.find(machine);
+    return static_cast<int64_t>(taken_.size()) < most &&
+           (own == by_machine_.end() || own->second < limits_.of_one_machine);
+  };
+  if (fits()) return true;
+  ForgetClosed();
+  if (fits()) return true;
+  const bool full = static_cast<int64_t>(taken_.size()) >= most;
+  ++(full ? refused_in_all_ : refused_of_one_machine_);
+  if (!std::exchange(told_, true)) {
+    spdlog::warn("connection refused from={} open={} of_it={}", machine, taken_.size(),
+                 by_machine_[machine]);
+  }
+  return false;
+}
+
+void Front::ForgetClosed() {
+  swept_ = Now();
+  told_ = false;
+  const size_t closed = std::erase_if(taken_, [this](const Taken& taken) {
+    if (InodeOf(taken.fd) == taken.inode) return false;
+    const auto own = by_machine_.find(taken.machine);
+    if (--own->second == 0) by_machine_.erase(own);
+    return true;
+  });
+  open_ = static_cast<int64_t>(taken_.size());
+  // glibc would keep what a flood has taken. gRPC needs a moment to free it.
+  if (closed > 0) trim_at_ = swept_ + kTrim;
+}
+
+bool Front::IsProbe(const std::string& peer) {
+  const MutexLock lock(mu_);
+  if (expected_.empty() || peer != expected_) return false;
+  expected_.clear();
+  noticed_.NotifyAll();
+  return true;
+}
+
+absl::Status Front::Probe() {
+  const MutexLock lock(probe_mu_);
+  if (Now() - probed_ < kProbe) return found_;
+  found_ = Dial();
+  probed_ = Now();
+  return found_;
+}
+
+absl::Status Front::Dial() {
+  const auto deaf = [this](const std::string& why) {
+    return absl::UnavailableError(absl::StrCat("nobody answers at port ", port_, ": ", why));
+  };
+  ASSIGN_OR_RETURN(SocketAddress to, LocalAddressOf(listeners_[0].get()));
+  // The address of all interfaces reaches this machine too. The probe is bound first, so that the
+  // front knows it when it comes.
+  const FileDescriptor probe(
+      socket(to.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!probe.valid()) return ErrnoStatus(errno, "probe: socket");
+  SocketAddress from = to;
+  if (to.storage.ss_family == AF_INET6) {
+    auto* in = reinterpret_cast<sockaddr_in6*>(&from.storage);
+    if (IN6_IS_ADDR_UNSPECIFIED(&in->sin6_addr)) in->sin6_addr = in6addr_loopback;
+    in->sin6_port = 0;
+  } else {
+    auto* in = reinterpret_cast<sockaddr_in*>(&from.storage);
+    if (in->sin_addr.s_addr == INADDR_ANY) in->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    in->sin_port = 0;
+  }
+  if (bind(probe.get(), from.get(), from.bytes) != 0) return ErrnoStatus(errno, "probe: bind");
+  ASSIGN_OR_RETURN(const SocketAddress own, LocalAddressOf(probe.get()));
+  const MutexLock lock(mu_);
+  expected_ = own.Text();
+  if (connect(probe.get(), to.get(), to.bytes) != 0 && errno != EINPROGRESS) {
+    return ErrnoStatus(errno, "probe: connect");
+  }
+  const bool noticed = noticed_.WaitFor(mu_, absl::ToChronoNanoseconds(kProbe),
+                                        [this]() REQUIRES(mu_) { return expected_.empty(); });
+  expected_.clear();
+  return noticed ? absl::OkStatus() : deaf("no connection was accepted within 1s");
+}
+
+}  // namespace stretto::service

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The limits of the service that flags can change, with the defaults of the table.
+
+#include <cstdint>
+
+#include "absl/time/time.h"
+#include "proto/base/limits.h"
+
+namespace stretto::service {
+
+struct Limits {
+  int64_t max_spec_bytes = limits::kSpecBytes.value;
+  int64_t most_streams = limits::kUserStreams.value;
+  int64_t most_connections = limits::kConnections.value;
+  int64_t most_connections_of_machine = limits::kConnectionsOfMachine.value;
+  absl::Duration handshake = absl::Seconds(limits::kHandshakeSeconds.value);
+  absl::Duration idle = absl::Seconds(limits::kIdleSeconds.value);
+  // To a worker. No flag changes it, because workers of every release accept that much.
+  int64_t max_message_bytes = limits::kMessageBytes.value;
+};
+
+}  // namespace stretto::service

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Every bound on what others may send or hold, in one table: the code takes its numbers from here,
+// and docs/reference/limits.md is what the table says. A new limit takes an entry here, an entry of
+// kAllLimits, and a test that crosses it, which the entry names.
+
+#include <cstdint>
+
+namespace stretto {
+
+// What a limit counts.
+enum class LimitUnit : uint8_t { kCount, kBytes, kSeconds };
+
+struct Limit {
+  const char* what;  // is limited
+  int64_t value;     // the default, if there is a flag
+  LimitUnit unit;
+  const char* flag;    // of stretto-coordinator, "--max-spec-bytes"; empty: the limit is fixed
+  const char* beyond;  // what happens
+  const char* test;    // that crosses it, "Suite.Name"
+};
+
+namespace limits {
+
+using enum LimitUnit;
+
+// ---- requests of users
+inline constexpr Limit kSpecBytes{
+    "job spec",         int64_t{64} << 10,    kBytes,
+    "--max-spec-bytes", "the job is refused", "LimitsTest.ASpecIsRefusedAboveItsBound"};
+inline constexpr Limit kUserStreams{"open streams of users: watches, logs, traces",
+                                    2'000,
+                                    kCount,
+                                    "--max-streams",
+                                    "the stream is refused",
+                                    "LimitsTest.StreamsAreBoundedAndAnEndedOneMakesRoom"};
+
+inline constexpr Limit kRequestIdBytes{
+    "request_id of a new job",        128, kBytes, "", "the job is refused",
+    "LimitsTest.RequestIdsAreBounded"};
+inline constexpr Limit kPageEntries{"entries of a page of a list",
+                                    1'000,
+                                    kCount,
+                                    "",
+                                    "the page has that many",
+                                    "ValidateRequest.RefusesBadNamesAndSizes"};
+inline constexpr Limit kCordonReasonBytes{
+    "reason of a cordon",
+    200,
+    kBytes,
+    "",
+    "the call is refused",
+    "RestartServiceTest.CordonedWorkerShowsWhyAndTakesNothing"};
+inline constexpr Limit kBlendParts{"data sets of a blend",
+                                   1'024,
+                                   kCount,
+                                   "",
+                                   "the job is refused",
+                                   "RefusalsTest.ABlendHasAtMost1024Parts"};
+inline constexpr Limit kEndedJobs{"ended jobs that are kept",
+                                  1'000,
+                                  kCount,
+                                  "--keep-jobs",
+                                  "those that ended first are deleted",
+                                  "JobServiceTest.OnlyTheNewestEndedJobsAreKept"};
+inline constexpr Limit kStreamsPerConnection{
+    "calls that are open on one connection",  1'000, kCount, "", "further calls wait in the client",
+    "LimitsTest.CallsOfAConnectionAreBounded"};
+inline constexpr Limit kLogReaderBytes{"bytes of a log that wait for one reader",
+                                       int64_t{16} << 20,
+                                       kBytes,
+                                       "",
+                                       "the stream ends",
+                                       "WorkerServiceTest.SlowLogReaderIsCutOffAtItsBound"};
+
+// ---- connections to the coordinator
+inline constexpr Limit kConnections{"connections in all",
+                                    8'192,
+                                    kCount,
+                                    "--max-connections",
+                                    "further ones are closed and counted",
+                                    "FrontTest.ConnectionsAreBoundedInAllAndByMachine"};
+inline constexpr Limit kConnectionsOfMachine{
+    "connections of one machine: an IPv4 address, or 64 bits of IPv6",
+    2'048,
+    kCount,
+    "--max-connections-of-machine",
+    "further ones are closed and counted",
+    "FrontTest.ConnectionsAreBoundedInAllAndByMachine"};
+inline constexpr Limit kHandshakeSeconds{
+    "handshake of a connection: TLS and the first frames of HTTP/2",
+    10,
+    kSeconds,
+    "",
+    "the connection is closed",
+    "FrontServiceTest.ConnectionsThatDoNotShakeHandsAreClosed"};
+inline constexpr Limit kIdleSeconds{"connection without a call",
+                                    300,
+                                    kSeconds,
+                                    "",
+                                    "the connection is closed; clients open another",
+                                    "FrontServiceTest.IdleConnectionsAreClosed"};
+
+// ---- messages
+// gRPC's own default, said on every hop so that no two differ.
+inline constexpr Limit kMessageBytes{
+    "message between daemons, and request of a user",
+    int64_t{4} << 20,
+    kBytes,
+    "",
+    "the call ends; a job whose assignment is longer fails",
+    "LimitsTest.AnAssignmentThatAWorkerCannotTakeFailsItsJobAlone"};
+
+// ---- messages of workers
+inline constexpr Limit kWorkerNameBytes{
+    "name in a message of a worker: ids, host, build, reason, phase, group",
+    256,
+    kBytes,
+    "",
+    "the session ends",
+    "HostileWorkerTest.WhatBreaksABoundEndsItsSessionAndNobodyElses"};
+inline constexpr Limit kWorkerTextBytes{
+    "prose in a message of a worker: messages, operations, descriptions, faults",
+    int64_t{8} << 10,
+    kBytes,
+    "",
+    "the session ends; a daemon cuts what it sends",
+    "WorkerBoundsTest.WhatIsFittedIsAdmitted"};
+inline constexpr Limit kWorkerListEntries{"list in a message of a worker that has no row here",
+                                          1'024,
+                                          kCount,
+                                          "",
+                                          "the session ends",
+                                          "WorkerBoundsTest.ListsAreBounded"};
+inline constexpr Limit kWorkerSlots{
+    "slots of a worker",
+    4'096,
+    kCount,
+    "",
+    "the session ends",
+    "HostileWorkerTest.WhatBreaksABoundEndsItsSessionAndNobodyElses"};
+inline constexpr Limit kHeldRanks{"ranks of earlier sessions that a worker registers with",
+                                  16'384,
+                                  kCount,
+                                  "",
+                                  "the session ends; a daemon leaves out ended ranks first",
+                                  "WorkerBoundsTest.ListsAreBounded"};
+inline constexpr Limit kLedgerEntries{
+    "entries of a step's ledger, and of a sum of ledgers",
+    256,
+    kCount,
+    "",
+    "the session ends; in a sum, further kinds are added up as one",
+    "HostileWorkerTest.AHugeLedgerStopsNobody"};
+inline constexpr Limit kTraceEntries{
+    "operations of a recorded step",   int64_t{1} << 20, kCount, "", "the session ends",
+    "WorkerBoundsTest.ListsAreBounded"};
+inline constexpr Limit kLogChunkBytes{"chunk of a log",
+                                      int64_t{64} << 10,
+                                      kBytes,
+                                      "",
+                                      "the session ends",
+                                      "WorkerBoundsTest.LogsAreBytes"};
+inline constexpr Limit kTraceRecordBytes{"record of a trace",
+                                         (int64_t{4} << 20) - (int64_t{64} << 10),
+                                         kBytes,
+                                         "",
+                                         "the stream of the trace ends with an error",
+                                         "TraceStreamTest.ARecordThatIsTooLongEndsItsStreamAlone"};
+
+inline constexpr Limit kRegisterSeconds{
+    "time from the begin of a session to its Register", 10, kSeconds, "", "the session ends",
+    "WorkerServiceTest.StrangerThatSaysNothingIsCutOff"};
+inline constexpr Limit kSessionMessages{"messages that wait for a worker",
+                                        10'000,
+                                        kCount,
+                                        "",
+                                        "the session ends",
+                                        "LimitsTest.AWorkerThatDoesNotReadLosesItsSession"};
+inline constexpr Limit kTraceCredit{
+    "records of a trace that wait for one reader",      16, kCount, "", "the stream ends",
+    "JobTraceTest.AWorkerThatOverrunsItsCreditIsCutOff"};
+inline constexpr Limit kStoreAttemptBytes{
+    "rendezvous of one attempt",        int64_t{64} << 20, kBytes, "", "the call is refused",
+    "RendezvousTest.AnAttemptIsBounded"};
+
+// ---- histories
+inline constexpr Limit kHistorySteps{"steps of a job in the coordinator's memory",
+                                     200'000,
+                                     kCount,
+                                     "",
+                                     "the oldest are forgotten",
+                                     "JobHistoryTest.OldStepsAreForgottenByNumberAndBySize"};
+inline constexpr Limit kHistoryBytes{"steps of a job in the coordinator's memory",
+                                     int64_t{128} << 20,
+                                     kBytes,
+                                     "",
+                                     "the oldest are forgotten",
+                                     "JobHistoryTest.OldStepsAreForgottenByNumberAndBySize"};
+
+// ---- rendezvous
+inline constexpr Limit kStoreKeyBytes{"key of the rendezvous of ranks",
+                                      512,
+                                      kBytes,
+                                      "",
+                                      "the call is refused",
+                                      "WorkerServiceTest.RendezvousIsWriteOnceAndWaits"};
+inline constexpr Limit kStoreValueBytes{"value of the rendezvous of ranks",
+                                        int64_t{1} << 20,
+                                        kBytes,
+                                        "",
+                                        "the call is refused",
+                                        "WorkerServiceTest.RendezvousIsWriteOnceAndWaits"};
+
+// ---- ranks that meet
+inline constexpr Limit kMeetingHandshake{"handshake of a connection to a rank's listener",
+                                         10,
+                                         kSeconds,
+                                         "",
+                                         "the connection is dropped and counted",
+                                         "GateTest.ASilentVisitorIsDroppedInTime"};
+inline constexpr Limit kMeetingVisitors{"connections to a rank's listener within their handshake",
+                                        64,
+                                        kCount,
+                                        "",
+                                        "the oldest is dropped and counted",
+                                        "GateTest.AFloodOfVisitorsKeepsNoPeerOut"};
+
+// ---- probes and metrics
+inline constexpr Limit kHttpSeconds{"request to a metrics port, and its answer",
+                                    5,
+                                    kSeconds,
+                                    "",
+                                    "the connection is closed",
+                                    "MonitoringTest.SlowRequestsAreClosedInTimeAndDelayNoProbe"};
+inline constexpr Limit kHttpHeaderBytes{
+    "header of a request to a metrics port", int64_t{8} << 10, kBytes, "", "the answer is 431",
+    "MonitoringTest.RequestsAreBounded"};
+inline constexpr Limit kHttpClients{"connections to a metrics port",
+                                    256,
+                                    kCount,
+                                    "",
+                                    "the oldest is closed",
+                                    "MonitoringTest.AFloodOfConnectionsDelaysNoProbe"};
+inline constexpr Limit kScrapes{
+    "scrapes of a metrics port at once",          4, kCount, "", "further ones get 503",
+    "MonitoringTest.ProbesAnswerWhileScrapesWait"};
+
+}  // namespace limits
+
+inline constexpr const Limit* kAllLimits[] = {
+    &limits::kSpecBytes,       &limits::kUserStreams,          &limits::kRequestIdBytes,
+    &limits::kPageEntries,     &limits::kCordonReasonBytes,    &limits::kBlendParts,
+    &limits::kEndedJobs,       &limits::kStreamsPerConnection, &limits::kLogReaderBytes,
+    &limits::kConnections,     &limits::kConnectionsOfMachine, &limits::kHandshakeSeconds,
+    &limits::kIdleSeconds,     &limits::kMessageBytes,         &limits::kWorkerNameBytes,
+    &limits::kWorkerTextBytes, &limits::kWorkerListEntries,    &limits::kWorkerSlots,
+    &limits::kHeldRanks,       &limits::kLedgerEntries,        &limits::kTraceEntries,
+    &limits::kLogChunkBytes,   &limits::kTraceRecordBytes,     &limits::kRegisterSeconds,
+    &limits::kSessionMessages, &limits::kTraceCredit,          &limits::kStoreAttemptBytes,
+    &limits::kHistorySteps,    &limits::kHistoryBytes,         &limits::kStoreKeyBytes,
+    &limits::kStoreValueBytes, &limits::kMeetingHandshake,     &limits::kMeetingVisitors,
+    &limits::kHttpSeconds,     &limits::kHttpHeaderBytes,      &limits::kHttpClients,
+    &limits::kScrapes,
+};
+
+}  // namespace stretto
