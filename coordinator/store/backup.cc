@@ -80,6 +80,14 @@ absl::StatusOr<BackupReport> BackUpSqliteStore(const std::string& path, const st
     for (const char* end : {"", "-wal", "-shm", "-journal"}) unlink((partial + end).c_str());
   };
   remove();  // what a crash left
+  // SQLite would not say why it cannot.
+  const FileDescriptor created(
+      open(partial.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!created.valid()) {
+    absl::Status why = ErrnoStatus(errno, absl::StrCat("backup ", copy, ": create ", partial));
+    return absl::Status(why.code(),
+                        absl::StrCat(why.message(), "; expected a disk that can be written"));
+  }
   absl::StatusOr<BackupReport> report = WriteCopy(path, partial, copy);
   if (!report.ok()) remove();
   return report;

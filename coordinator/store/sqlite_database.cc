@@ -7,6 +7,7 @@
 
 #include <sqlite3.h>
 
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -18,6 +19,7 @@ namespace stretto::coordinator {
 namespace {
 
 constexpr int kLockWaitMs = 1000;
+constexpr char kContinue[] = "jobs that run continue";
 
 void ChecksumFunction(sqlite3_context* context, int count, sqlite3_value** values) {
   const auto bytes = [](sqlite3_value* value) {
@@ -41,6 +43,21 @@ void ChecksumFunction(sqlite3_context* context, int count, sqlite3_value** value
     }
   }
   sqlite3_result_int64(context, checksum.value());
+}
+
+// What the system said to the last call that failed, on the log or else on the database; 0: unknown.
+// sqlite3_system_errno has the error of a later call, if it has one.
+int LastErrno(sqlite3* handle) {
+  for (const int which : {SQLITE_FCNTL_JOURNAL_POINTER, SQLITE_FCNTL_FILE_POINTER}) {
+    sqlite3_file* file = nullptr;
+    int error = 0;
+    if (sqlite3_file_control(handle, "main", which, &file) == SQLITE_OK && file != nullptr &&
+        file->pMethods != nullptr) {
+      file->pMethods->xFileControl(file, SQLITE_FCNTL_LAST_ERRNO, &error);
+    }
+    if (error != 0) return error;
+  }
+  return 0;
 }
 
 }  // namespace
@@ -159,8 +176,17 @@ absl::Status SqliteDatabase::Error(int code) const {
   const std::string text = absl::StrCat("job store ", path_, ": ", sqlite3_errmsg(handle_));
   switch (code & 0xff) {
     case SQLITE_FULL:
-      return absl::ResourceExhaustedError(absl::StrCat(
-          text, ". Nothing new is accepted until it has room; jobs that run continue"));
+      return absl::ResourceExhaustedError(
+          absl::StrCat(text, ". Nothing new is accepted until it has room; ", kContinue));
+    case SQLITE_IOERR: {
+      const int error = LastErrno(handle_);
+      const std::string why = error == 0 ? text : absl::StrCat(text, ": ", std::strerror(error));
+      const bool writing =
+          code == SQLITE_IOERR_WRITE || code == SQLITE_IOERR_FSYNC || code == SQLITE_IOERR_TRUNCATE;
+      if (!writing) return absl::UnavailableError(why);
+      return absl::UnavailableError(
+          absl::StrCat(why, ". Nothing new is accepted until it can be written; ", kContinue));
+    }
     case SQLITE_NOTADB:
     case SQLITE_CORRUPT:
       return absl::DataLossError(text);

@@ -78,7 +78,7 @@ class SqliteDatabase {
 
   // Returns the status for an SQLite code: ResourceExhausted (disk full), DataLoss (damaged, not a
   // database), FailedPrecondition (open elsewhere), PermissionDenied, AlreadyExists (a constraint),
-  // Unavailable.
+  // Unavailable (any other; of a failed call of the system with its reason).
   absl::Status Error(int code) const;
 
  private:

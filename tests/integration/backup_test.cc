@@ -7,7 +7,9 @@
 
 #include <filesystem>
 
+#include "absl/strings/str_cat.h"
 #include "tests/integration/cluster.h"
+#include "tests/integration/machine_faults.h"
 
 namespace stretto::integration {
 namespace {
@@ -83,6 +85,43 @@ TEST_F(BackupTest, TakenByTheCommandOfARunningCoordinatorRestoresItsJobs) {
   fs::create_directory(Path("backup"));
   fs::rename(copy, Path("backup/coordinator.db"));
   LoseAndRestore();
+}
+
+TEST_F(BackupTest, OntoAReadOnlyDiskIsRefusedAndTheCoordinatorContinues) {
+  SmallDisk disk(Path("copies"), 4096);
+  if (!disk.why_not().empty()) GTEST_SKIP() << disk.why_not();
+  StartCoordinator();
+  disk.MakeReadOnly();
+  const std::string copy = Path("copies/coordinator.db");
+  const Outcome refused = RunDaemon({STRETTO_BINARY_DIR "/stretto-coordinator", "--state-dir",
+                                     Path("coordinator"), "--backup", copy});
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_THAT(refused.err,
+              HasSubstr(absl::StrCat("backup ", copy, ": create ", copy,
+                                     ".partial: Read-only file system; expected a disk that can "
+                                     "be written")));
+  EXPECT_THAT(Fetch(metrics_port_, "/readyz"), HasSubstr(" 200 "));
+}
+
+// A disk that has failed can still be read, so its state can be rescued before it is repaired.
+TEST_F(BackupTest, OfAStateOnADiskThatBecameReadOnlyRestoresItsJobs) {
+  FailingDisk disk(Path("coordinator"), Path("disk"));
+  if (!disk.why_not().empty()) GTEST_SKIP() << disk.why_not();
+  StartCoordinator();
+  ASSERT_EQ(Stretto(Submit({.name = "kept", .steps = 2}, {})).code, 0);
+  disk.Fail();
+  const Arguments backup = {STRETTO_BINARY_DIR "/stretto-coordinator", "--state-dir",
+                            Path("coordinator"), "--backup"};
+  for (const char* name : {"of-running", "of-stopped"}) {
+    Arguments argv = backup;
+    argv.push_back(Path(name));
+    const Outcome taken = RunDaemon(argv);
+    EXPECT_EQ(taken.code, 0) << taken.err;
+    EXPECT_THAT(taken.out, HasSubstr("backed up 1 jobs and 0 workers to " + Path(name)));
+    coordinator().Signal(SIGTERM);
+    EXPECT_EQ(coordinator().Wait(), 0);
+  }
+  KillAll();
 }
 
 TEST_F(BackupTest, AnotherProgramCanReadTheFileOfARunningCoordinatorAndNotWriteToIt) {

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Full disks, small ones of their own in a mount namespace of this process.
+// Full disks and one that becomes read-only, each its own in a mount namespace of this process.
+
+#include <signal.h>
 
 #include <filesystem>
 #include <string>
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "tests/integration/cluster.h"
 #include "tests/integration/machine_faults.h"
@@ -25,7 +28,17 @@ class DiskTest : public ClusterTest {
     return disk_->why_not();
   }
 
+  // Longer than the leases of tests with --lease 1.
+  void AwaitTicksThatAreNotStored(const std::string& job, int last_step) {
+    ASSERT_TRUE(Eventually([&] {
+      constexpr size_t kTicks = 6;  // of half a second
+      const std::vector<std::string> ticks = absl::StrSplit(coordinator().err(), "tick not stored");
+      return ticks.size() > kTicks && LoggedStep(job, 0) == last_step;
+    }));
+  }
+
   std::unique_ptr<SmallDisk> disk_;
+  std::unique_ptr<FailingDisk> failing_;
 };
 
 TEST_F(DiskTest, FullDiskUnderCheckpointsIsNotedAndTrainingGoesOnButMustBeSavedInTheEnd) {
@@ -100,11 +113,7 @@ TEST_F(DiskTest, FullDiskUnderTheCoordinatorHarmsNoJobAndNewOnesAreRefused) {
               HasSubstr("disk is full. Nothing new is accepted until it has room; jobs that run "
                         "continue"));
   EXPECT_THAT(Metrics(metrics_port_), HasSubstr("stretto_store_writable 0"));
-  ASSERT_TRUE(Eventually([&] {
-    constexpr size_t kTicks = 6;  // of half a second
-    const std::vector<std::string> ticks = absl::StrSplit(coordinator().err(), "tick not stored");
-    return ticks.size() > kTicks && LoggedStep("steady", 0) == 30;
-  }));
+  AwaitTicksThatAreNotStored("steady", 30);
   EXPECT_EQ(Job("steady")["state"], "RUNNING");
   std::filesystem::remove(filler);
   ASSERT_TRUE(
@@ -113,6 +122,49 @@ TEST_F(DiskTest, FullDiskUnderTheCoordinatorHarmsNoJobAndNewOnesAreRefused) {
   AwaitState("steady", "SUCCEEDED");
   EXPECT_EQ(TrainerPid("steady", 0), trainer);
   EXPECT_EQ(NumbersOf(Steps("steady")), Range(1, 30));
+  RunJob({.name = "late", .steps = 2});
+}
+
+// The kernel makes a disk read-only when its device fails. An operator stops the coordinator,
+// repairs the disk and starts it again.
+TEST_F(DiskTest, ReadOnlyDiskUnderTheCoordinatorHarmsNoJobAndNewOnesAreRefused) {
+  const std::string state = Path("coordinator");
+  failing_ = std::make_unique<FailingDisk>(state, Path("disk"));
+  if (!failing_->why_not().empty()) GTEST_SKIP() << failing_->why_not();
+  const Arguments flags = {"--lease", "1", "--lost-rank-timeout", "1"};
+  StartCoordinator(flags);
+  StartWorker("node-a", 2);
+  ASSERT_EQ(Stretto(Submit({.name = "steady", .steps = 30, .more = kSlow}, {})).code, 0);
+  AwaitStep("steady", 2);
+  const pid_t trainer = TrainerPid("steady", 0);
+  ASSERT_EQ(Stretto(Submit({.name = "waits", .steps = 2}, {})).code, 0);
+  failing_->Fail();
+  const std::string why = absl::StrCat("job store ", state, "/coordinator.db: ");
+  const std::string what_now =
+      "Read-only file system. Nothing new is accepted until it can be written; jobs that run "
+      "continue";
+  ASSERT_TRUE(Eventually([&] {
+    const std::string page = Fetch(metrics_port_, "/readyz");
+    return absl::StrContains(page, "503") && absl::StrContains(page, what_now);
+  }));
+  const Outcome refused = Stretto(Submit({.name = "late", .steps = 2}, {}));
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_THAT(refused.err, AllOf(HasSubstr(why), HasSubstr(what_now)));
+  EXPECT_THAT(Metrics(metrics_port_), HasSubstr("stretto_store_writable 0"));
+  AwaitTicksThatAreNotStored("steady", 30);
+  EXPECT_EQ(Job("steady")["state"], "RUNNING");
+  coordinator().Signal(SIGTERM);
+  EXPECT_EQ(coordinator().Wait(), 0) << coordinator().err();
+  EXPECT_THAT(RunDaemon(CoordinatorArgv(flags)).err,
+              HasSubstr(state + "/lock: Read-only file system"));
+
+  failing_->Repair();
+  StartCoordinator(flags);
+  const Json job = AwaitState("steady", "SUCCEEDED");
+  EXPECT_EQ(job["attempt"], 1);
+  EXPECT_EQ(TrainerPid("steady", 0), trainer);
+  EXPECT_EQ(NumbersOf(Steps("steady")), Range(1, 30));
+  AwaitState("waits", "SUCCEEDED");
   RunJob({.name = "late", .steps = 2});
 }
 

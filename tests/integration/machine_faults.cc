@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -24,24 +25,38 @@ void Ip(const std::string& arguments) {
   EXPECT_EQ(std::system(("ip " + arguments).c_str()), 0) << arguments;
 }
 
-}  // namespace
+// The exit code of a command whose output nobody needs.
+int Run(const std::string& command) {
+  const int status = std::system((command + " >/dev/null 2>&1").c_str());
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
 
-SmallDisk::SmallDisk(const std::string& path, int kib) {
-  fs::create_directories(path);
+// What this process mounts from now on is seen by nobody but its children. Returns why that cannot
+// be; empty on success.
+std::string EnterMountNamespace() {
   const uid_t uid = getuid();
   if (unshare(uid == 0 ? CLONE_NEWNS : CLONE_NEWUSER | CLONE_NEWNS) != 0) {
-    why_not_ = absl::StrCat("no small disk: unshare: ", std::strerror(errno));
-    return;
+    return absl::StrCat("no disk of our own: unshare: ", std::strerror(errno));
   }
   if (uid != 0) {
     const FileDescriptor map(open("/proc/self/uid_map", O_WRONLY | O_CLOEXEC));
     if (!WriteAll(map.get(), absl::StrCat("0 ", uid, " 1"), "uid_map").ok()) {
-      why_not_ = "no small disk: uid_map";
-      return;
+      return "no disk of our own: uid_map";
     }
   }
-  if (mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
-      mount("tmpfs", path.c_str(), "tmpfs", 0, absl::StrCat("size=", kib, "k").c_str()) != 0) {
+  if (mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) {
+    return absl::StrCat("no disk of our own: mount: ", std::strerror(errno));
+  }
+  return "";
+}
+
+}  // namespace
+
+SmallDisk::SmallDisk(const std::string& path, int kib) {
+  fs::create_directories(path);
+  why_not_ = EnterMountNamespace();
+  if (!why_not_.empty()) return;
+  if (mount("tmpfs", path.c_str(), "tmpfs", 0, absl::StrCat("size=", kib, "k").c_str()) != 0) {
     why_not_ = absl::StrCat("no small disk: mount: ", std::strerror(errno));
     return;
   }
@@ -55,6 +70,38 @@ SmallDisk::~SmallDisk() {
 void SmallDisk::MakeReadOnly() {
   EXPECT_EQ(mount(nullptr, path_.c_str(), nullptr, MS_REMOUNT | MS_RDONLY, nullptr), 0)
       << std::strerror(errno);
+}
+
+FailingDisk::FailingDisk(const std::string& path, const std::string& image)
+    : path_(path), image_(image) {
+  fs::create_directories(path);
+  if (getuid() != 0) {
+    why_not_ = "no disk that fails: only root may mount a file";
+    return;
+  }
+  why_not_ = EnterMountNamespace();
+  if (!why_not_.empty()) return;
+  const bool made = Run(absl::StrCat("truncate -s 16M ", image)) == 0 &&
+                    Run(absl::StrCat("mkfs.ext4 -q -F ", image)) == 0;
+  if (!made || !Mount()) why_not_ = "no disk that fails: mkfs.ext4 and a loop device do not work";
+}
+
+FailingDisk::~FailingDisk() {
+  if (why_not_.empty()) umount2(path_.c_str(), MNT_DETACH);
+}
+
+bool FailingDisk::Mount() const {
+  return Run(absl::StrCat("mount -o loop,errors=remount-ro ", image_, " ", path_)) == 0;
+}
+
+void FailingDisk::Fail() {
+  EXPECT_EQ(mount(nullptr, path_.c_str(), nullptr, MS_REMOUNT, "abort"), 0) << std::strerror(errno);
+}
+
+void FailingDisk::Repair() {
+  EXPECT_EQ(umount(path_.c_str()), 0) << std::strerror(errno);
+  EXPECT_LE(Run(absl::StrCat("e2fsck -fy ", image_)), 1);  // 1: something was corrected
+  EXPECT_TRUE(Mount());
 }
 
 void FillDisk(const std::string& path) {

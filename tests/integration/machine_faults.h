@@ -28,6 +28,32 @@ class SmallDisk {
   std::string why_not_;
 };
 
+// A disk of ext4 at `path`, on a file, in a mount namespace of this process. Unmounted with this
+// object. Needs root and a loop device.
+class FailingDisk {
+ public:
+  // `image` is a new file.
+  FailingDisk(const std::string& path, const std::string& image);
+  ~FailingDisk();
+  FailingDisk(const FailingDisk&) = delete;
+  FailingDisk& operator=(const FailingDisk&) = delete;
+
+  // From now on nothing can be written, also to files that are open: what the kernel does when the
+  // device returns errors. It cannot be made writable in place.
+  void Fail();
+  // Unmounts, checks and mounts it again. No file of it may be open.
+  void Repair();
+
+  // Empty, or the reason why there is no such disk.
+  const std::string& why_not() const { return why_not_; }
+
+ private:
+  bool Mount() const;
+
+  const std::string path_, image_;
+  std::string why_not_;
+};
+
 // Writes the file until the disk is full.
 void FillDisk(const std::string& path);
 

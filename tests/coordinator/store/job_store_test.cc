@@ -6,7 +6,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -396,6 +398,26 @@ TEST(SqliteStoreTest, MissingFolderIsNotFound) {
   const absl::Status status = OpenSqliteStore(path).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(status.message()), HasSubstr("none/ does not exist"));
+}
+
+TEST(SqliteStoreTest, WriteThatTheSystemRefusesIsUnavailableWithItsReasonAndTheStoreContinues) {
+  const std::string path = TestFolder() + "jobs.db";
+  const auto store = Open(path);
+  ASSERT_TRUE(store->Commit({PlainJob("j", 1)}).ok());
+  std::signal(SIGXFSZ, SIG_IGN);
+  rlimit before, none = {};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  none.rlim_max = before.rlim_max;
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &none), 0);
+  const absl::Status refused = store->Commit({PlainJob("k", 2)});
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(std::string(refused.message()),
+            absl::StrCat("job store ", path,
+                         ": disk I/O error: File too large. Nothing new is accepted until it can "
+                         "be written; jobs that run continue"));
+  EXPECT_TRUE(store->Commit({PlainJob("l", 3)}).ok());
+  EXPECT_EQ(store->Load()->jobs.size(), 2u);
 }
 
 TEST(SqliteStoreTest, SyncsFullyInWalMode) {
