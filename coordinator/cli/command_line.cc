@@ -18,9 +18,10 @@
 #include "coordinator/cli/client/client.h"
 #include "coordinator/cli/help/help_text.h"
 #include "coordinator/cli/read_commands.h"
-#include "coordinator/cli/text/nearest_name.h"
 #include "proto/base/clock.h"
+#include "proto/base/nearest_name.h"
 #include "proto/base/printable.h"
+#include "proto/commands/choice.h"
 #include "proto/tls/files.h"
 
 namespace stretto::cli {
@@ -90,7 +91,7 @@ CommandLine::CommandLine(const AppEnvironment& environment)
   app_->add_option("--tls-key", tls.key,
                    "PEM file with the private key of your certificate (default: STRETTO_TLS_KEY)")
       ->type_name("FILE");
-  Choice(app_->add_option("-o,--output", output_, "output format"), "table|json|yaml");
+  AddFormat(app_.get(), &format_);
   app_->add_flag("--no-color", no_color_, "print without colours, as if NO_COLOR were set");
   AddExamples(app_.get(), {"stretto up --workers 2", "stretto job submit gpt.yaml --follow",
                            "stretto help job submit"});
@@ -185,11 +186,7 @@ std::string CommandLine::UnknownFlag() const {
   return "";
 }
 
-OutputFormat CommandLine::format() const {
-  return output_ == "json"   ? OutputFormat::kJson
-         : output_ == "yaml" ? OutputFormat::kYaml
-                             : OutputFormat::kTable;
-}
+OutputFormat CommandLine::format() const { return FormatOf(format_); }
 
 // Returns the flags that name the cluster, as the user gave them.
 std::string CommandLine::HintFlags() const {
@@ -254,18 +251,6 @@ CLI::App* CommandLine::AddCommand(CLI::App* parent, const char* name, const char
                                   const std::vector<std::string>& examples) {
   return AddLocal(
       parent, name, help, [this, command] { return WithInvocation(command); }, examples);
-}
-
-void CommandLine::Choice(CLI::Option* option, const ValueKind& words) {
-  const std::vector<std::string> choices = absl::StrSplit(words, '|');
-  option->type_name(words)->check(CLI::Validator(
-      [choices](std::string& word) -> std::string {
-        if (std::count(choices.begin(), choices.end(), word) > 0) return "";
-        const std::string near = NearestName(word, choices);
-        return absl::StrCat("found \"", word, "\", expected one of: ", absl::StrJoin(choices, ", "),
-                            near.empty() ? "" : absl::StrCat("; did you mean \"", near, "\"?"));
-      },
-      ""));
 }
 
 }  // namespace stretto::cli

@@ -16,7 +16,6 @@
 
 namespace CLI {
 class App;
-class Option;
 }  // namespace CLI
 
 namespace stretto::cli {
@@ -37,8 +36,6 @@ class CommandLine {
   CLI::App* AddLocal(CLI::App* parent, const char* name, const char* help,
                      const std::function<ExitCode()>& command,
                      const std::vector<std::string>& examples);
-  // A flag that takes one of a few words: "table|json|yaml".
-  static void Choice(CLI::Option* option, const ValueKind& words);
 
   CLI::App* root() const { return app_.get(); }
   const AppEnvironment& environment() const { return environment_; }
@@ -65,7 +62,7 @@ class CommandLine {
   std::unique_ptr<CLI::App> app_;
   std::function<ExitCode()> action_;  // of the command on the line
   ClusterFlags cluster_;
-  std::string output_ = "table";
+  std::string format_ = "table";
   bool no_color_ = false;
 };
 

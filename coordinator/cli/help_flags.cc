@@ -13,6 +13,7 @@
 #include "coordinator/cli/help/complete.h"
 #include "coordinator/cli/other_programs.h"
 #include "proto/base/version.h"
+#include "proto/commands/choice.h"
 #include "proto/spec/presets.h"
 
 namespace stretto::cli {
@@ -21,18 +22,14 @@ namespace {
 ExitCode PrintVersion(const Terminal& terminal, OutputFormat format) {
   std::vector<std::string> presets;
   for (const ModelPreset& preset : kModelPresets) presets.push_back(preset.name);
-  switch (format) {
-    case OutputFormat::kJson:
-      terminal.out << "{\"version\":\"" << kBuildVersion << "\",\"protocol\":" << kProtocolVersion
-                   << ",\"presets\":[\"" << absl::StrJoin(presets, "\",\"") << "\"]}\n";
-      break;
-    case OutputFormat::kYaml:
-      terminal.out << "version: " << kBuildVersion << "\nprotocol: " << kProtocolVersion
-                   << "\npresets: [" << absl::StrJoin(presets, ", ") << "]\n";
-      break;
-    case OutputFormat::kTable:
-      terminal.out << "stretto " << kBuildVersion << "\nprotocol " << kProtocolVersion
-                   << "\nmodel presets: " << absl::StrJoin(presets, ", ") << "\n";
+  if (format == OutputFormat::kTable) {
+    terminal.out << "stretto " << kBuildVersion << "\nprotocol " << kProtocolVersion
+                 << "\nmodel presets: " << absl::StrJoin(presets, ", ") << "\n";
+  } else {
+    terminal.out << TextOf({{"version", std::string(kBuildVersion)},
+                            {"protocol", kProtocolVersion},
+                            {"presets", presets}},
+                           format);
   }
   return kOk;
 }
@@ -76,8 +73,8 @@ void AddCompletion(CommandLine& line) {
       },
       {"source <(stretto completion bash)", "stretto completion zsh > ~/.zfunc/_stretto",
        "stretto completion fish > ~/.config/fish/completions/stretto.fish"});
-  CommandLine::Choice(completion->add_option("SHELL", *shell, "shell to complete in")->required(),
-                      "bash|zsh|fish");
+  Choice(completion->add_option("SHELL", *shell, "shell to complete in")->required(),
+         "bash|zsh|fish");
 }
 
 }  // namespace

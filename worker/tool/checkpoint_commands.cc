@@ -24,6 +24,7 @@
 #include "proto/base/progress_line.h"
 #include "proto/base/status_macros.h"
 #include "proto/base/units.h"
+#include "proto/commands/choice.h"
 #include "worker/checkpoint/checkpoint.h"
 #include "worker/checkpoint/job_folder.h"
 #include "worker/exchange/export_folder.h"
@@ -50,15 +51,14 @@ void Fail(const absl::Status& status) {
   throw CLI::RuntimeError(1);
 }
 
-void PrintOrFail(const absl::StatusOr<std::string>& text, bool json = false) {
+void PrintOrFail(const absl::StatusOr<std::string>& text, OutputFormat format) {
   if (!text.ok()) Fail(text.status());
-  absl::FPrintF(stdout, "%s", json ? *text : Printable(*text));
+  absl::FPrintF(stdout, "%s", format == OutputFormat::kTable ? Printable(*text) : *text);
 }
 
 void AddList(CLI::App* group) {
   struct Flags {
-    std::string folder, root;
-    bool json = false;
+    std::string folder, root, format = "table";
   };
   CLI::App* command = group->add_subcommand("list", "List the checkpoints of a job");
   auto flags = std::make_shared<Flags>();
@@ -67,11 +67,12 @@ void AddList(CLI::App* group) {
                    "folder of the job's checkpoints; with --root, the job name")
       ->required();
   command->add_option("--root", flags->root, "checkpoint root of the workers");
-  command->add_flag("--json", flags->json, "print JSON");
+  AddFormat(command, &flags->format);
   command->callback([flags] {
     const std::string folder =
         flags->root.empty() ? flags->folder : absl::StrCat(flags->root, "/", flags->folder);
-    PrintOrFail(ListCheckpoints(folder, flags->json, absl::Now()), flags->json);
+    const OutputFormat format = FormatOf(flags->format);
+    PrintOrFail(ListCheckpoints(folder, format, absl::Now()), format);
   });
 }
 
@@ -80,11 +81,15 @@ void AddInspect(CLI::App* group) {
   auto options = std::make_shared<InspectModelOptions>();
   command->add_option("MODEL", options->name, kModelHelp)->required();
   command->add_flag("--tensors", options->tensors, "show every tensor");
-  CLI::Option* json = command->add_flag("--json", options->json, "print JSON");
+  const auto format = std::make_shared<std::string>("table");
+  CLI::Option* document = AddFormat(command, format.get());
   command
       ->add_flag("--spec", options->spec, "print the `model:` block of a job file for this model")
-      ->excludes(json);
-  command->callback([options] { PrintOrFail(InspectModel(*options), options->json); });
+      ->excludes(document);
+  command->callback([options, format] {
+    options->format = FormatOf(*format);
+    PrintOrFail(InspectModel(*options), options->format);
+  });
 }
 
 // Returns every checkpoint of a job, or the named model.
@@ -200,16 +205,16 @@ void AddExport(CLI::App* group) {
       "export", "Write a model in another format; a failed export leaves nothing behind");
   auto flags = std::make_shared<ExportFlags>();
   command->add_option("MODEL", flags->model, kModelHelp)->required();
-  command
-      ->add_option(
-          "--format", flags->format,
-          "hf writes a folder for transformers; llmc writes a folder with model.bin for llm.c")
-      ->check(CLI::IsMember({"hf", "llmc"}))
-      ->required();
-  command->add_option("-o,--output", flags->options.output, "folder to create")->required();
-  command
-      ->add_option("--dtype", flags->dtype, "data type of the weights (default: that of the model)")
-      ->check(CLI::IsMember({"f32", "bf16", "f16"}));
+  Choice(command
+             ->add_option("-o,--format", flags->format,
+                          "format of the folder: hf is for transformers; llmc has a model.bin for "
+                          "llm.c")
+             ->required(),
+         "hf|llmc");
+  AddOutput(command, &flags->options.output, "DIR", "folder to create")->required();
+  Choice(command->add_option("--dtype", flags->dtype,
+                             "data type of the weights (default: that of the model)"),
+         "f32|bf16|f16");
   CLI::Option* const shard_size = command->add_option(
       "--max-shard-size", flags->options.max_shard_bytes,
       "maximum size of the tensors in one file, such as 500MB or 2GB; only with --format hf "
@@ -239,7 +244,7 @@ void AddCheckpointCommands(CLI::App& app) {
       "  stretto checkpoint list checkpoints/gpt\n"
       "  stretto checkpoint inspect hf:gpt2 --spec\n"
       "  stretto checkpoint verify checkpoints/gpt/step-00000100\n"
-      "  stretto checkpoint export checkpoints/gpt --format hf -o gpt-hf");
+      "  stretto checkpoint export checkpoints/gpt --format hf --output gpt-hf");
   AddList(group);
   AddInspect(group);
   AddVerify(group);

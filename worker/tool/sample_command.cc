@@ -10,6 +10,7 @@
 #include "proto/base/files.h"
 #include "proto/base/printable.h"
 #include "proto/base/status_macros.h"
+#include "proto/commands/choice.h"
 #include "worker/tool/interrupt.h"
 #include "worker/tool/sample.h"
 
@@ -86,12 +87,16 @@ void AddSampleCommand(CLI::App& app) {
                       "token that ends the text (default: the one that hf:FOLDER names)");
   command->add_option("--threads", options->threads, "number of threads (default: one per core)")
       ->check(CLI::Range(1, 1024));
-  command->add_flag("--json", options->json, "print one JSON object at the end");
+  const auto format = std::make_shared<std::string>("table");
+  AddFormat(command, format.get());
   command->add_flag("--stats", options->stats, "print tokens per second to standard error");
   command->add_option(
       "--logits", options->logits,
       "write the logits of the prompt to this file, as float32 [tokens][vocabulary]");
-  command->callback([options, prompt_file] { Run(*options, *prompt_file); });
+  command->callback([options, prompt_file, format] {
+    options->format = FormatOf(*format);
+    Run(*options, *prompt_file);
+  });
 }
 
 }  // namespace stretto

@@ -21,6 +21,7 @@
 #include "proto/base/printable.h"
 #include "proto/base/progress_line.h"
 #include "proto/base/units.h"
+#include "proto/commands/choice.h"
 #include "worker/data/batch.h"
 #include "worker/data/text/inspect.h"
 #include "worker/data/text/prepare.h"
@@ -79,7 +80,8 @@ int InspectData(InspectOptions options, const std::string& tokenizer_name,
   }
   const auto report = InspectDataset(options);
   if (!report.ok()) return Fail(report.status());
-  absl::FPrintF(stdout, "%s", options.json ? *report : Printable(*report));
+  absl::FPrintF(stdout, "%s",
+                options.format != OutputFormat::kTable ? *report : Printable(*report));
   return 0;
 }
 
@@ -88,6 +90,7 @@ struct BatchFlags {
   BatchOptions options;
   std::vector<std::string> names;
   std::vector<double> weights;
+  std::string format = "table";
 };
 
 CLI::App* AddBatch(CLI::App& app, BatchFlags& flags) {
@@ -116,7 +119,7 @@ CLI::App* AddBatch(CLI::App& app, BatchFlags& flags) {
   batch->add_option("--tokens", options.tokens, "number of tokens to show of each sample")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  batch->add_flag("--json", options.json, "print JSON");
+  AddFormat(batch, &flags.format);
   return batch;
 }
 
@@ -130,9 +133,11 @@ int ShowBatch(BatchFlags flags) {
   for (size_t i = 0; i < flags.names.size(); ++i) {
     flags.options.data.parts.push_back({flags.names[i], flags.weights[i]});
   }
+  flags.options.format = FormatOf(flags.format);
   const auto batch = DescribeBatch(flags.options);
   if (!batch.ok()) return Fail(batch.status());
-  absl::FPrintF(stdout, "%s", flags.options.json ? *batch : Printable(*batch));
+  absl::FPrintF(stdout, "%s",
+                flags.options.format != OutputFormat::kTable ? *batch : Printable(*batch));
   return 0;
 }
 
@@ -144,8 +149,8 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.footer(
       "Examples:\n"
-      "  stretto data prepare books/ -o data/books\n"
-      "  stretto data prepare a.jsonl -o data/a --tokenizer hf:my-model\n"
+      "  stretto data prepare books/ --output data/books\n"
+      "  stretto data prepare a.jsonl --output data/a --tokenizer hf:my-model\n"
       "  stretto data inspect data/a --tokenizer hf:my-model\n"
       "  stretto data inspect 'llmc:fineweb/train_*.bin'\n"
       "  stretto data batch data/a --sequence-length 1024 --sequences 8 --seed 1234 --step 100");
@@ -161,9 +166,8 @@ int main(int argc, char** argv) {
       app.add_subcommand("prepare", "Turn text into a data set (PREFIX.bin and PREFIX.idx)");
   prepare->add_option("PATH", prepare_options.inputs, "text files and folders of text files")
       ->required();
-  prepare
-      ->add_option("-o,--output", prepare_options.prefix,
-                   "path of the data set without .bin and .idx")
+  stretto::AddOutput(prepare, &prepare_options.prefix, "PREFIX",
+                     "path of the data set without .bin and .idx")
       ->required();
   add_tokenizer(prepare,
                 "tokenizer: bytes (default), sentencepiece:MODEL, or hf:FOLDER with the "
@@ -198,7 +202,8 @@ int main(int argc, char** argv) {
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   inspect->add_flag("--check", inspect_options.check, "read and check every token");
-  inspect->add_flag("--json", inspect_options.json, "print JSON");
+  std::string inspect_format = "table";
+  stretto::AddFormat(inspect, &inspect_format);
 
   stretto::BatchFlags batch_flags;
   const CLI::App* batch = stretto::AddBatch(app, batch_flags);
@@ -207,6 +212,7 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
+  inspect_options.format = stretto::FormatOf(inspect_format);
   if (*batch) return stretto::ShowBatch(std::move(batch_flags));
   return *prepare ? stretto::PrepareData(prepare_options, tokenizer, end_of_document)
                   : stretto::InspectData(inspect_options, tokenizer, end_of_document);

@@ -58,19 +58,19 @@ TEST_F(CompleteTest, Commands) {
 
 TEST_F(CompleteTest, FlagsOfTheCommandAndThoseOfAll) {
   EXPECT_THAT(Offered({"job", "logs", "--"}),
-              IsSupersetOf({"--follow", "--rank", "--coordinator", "--output", "--help"}));
+              IsSupersetOf({"--follow", "--rank", "--coordinator", "--format", "--help"}));
   EXPECT_THAT(Offered({"job", "logs", "--r"}), ElementsAre("--rank"));
   EXPECT_THAT(Offered({"job", "list", "--"}), Not(Contains("--rank")));
-  EXPECT_THAT(Offered({"job", "logs", "-f", "--f"}), IsEmpty());  // given already
-  EXPECT_THAT(Offered({"job", "logs", "--", "--f"}), IsEmpty());  // no flag any more
+  EXPECT_THAT(Offered({"job", "logs", "-f", "--fol"}), IsEmpty());  // given already
+  EXPECT_THAT(Offered({"job", "logs", "--", "--f"}), IsEmpty());    // no flag any more
 }
 
 TEST_F(CompleteTest, Values) {
   EXPECT_THAT(Offered({"-o", ""}), ElementsAre("table", "json", "yaml"));
-  EXPECT_THAT(Offered({"job", "list", "--output", "y"}), ElementsAre("yaml"));
-  EXPECT_THAT(Offered({"job", "list", "--output=y"}), ElementsAre("--output=yaml"));
-  EXPECT_THAT(Offered({"job", "list", "--output", "=", "y"}), ElementsAre("yaml"));
-  EXPECT_THAT(Offered({"job", "list", "--output", "="}), ElementsAre("table", "json", "yaml"));
+  EXPECT_THAT(Offered({"job", "list", "--format", "y"}), ElementsAre("yaml"));
+  EXPECT_THAT(Offered({"job", "list", "--format=y"}), ElementsAre("--format=yaml"));
+  EXPECT_THAT(Offered({"job", "list", "--format", "=", "y"}), ElementsAre("yaml"));
+  EXPECT_THAT(Offered({"job", "list", "--format", "="}), ElementsAre("table", "json", "yaml"));
   EXPECT_THAT(Offered({"completion", ""}), ElementsAre("bash", "zsh", "fish"));
   EXPECT_THAT(Offered({"job", "submit", "x"}), ElementsAre(":files"));
   EXPECT_THAT(Offered({"up", "--state-dir", ""}), ElementsAre(":files"));
@@ -141,7 +141,7 @@ TEST_F(CompleteTest, BashIsOfferedTheSame) {
       "ask() { COMP_WORDS=(stretto \"$@\"); COMP_CWORD=$#; _stretto; echo \"${COMPREPLY[*]}\"; }\n"
       "ask w\n"
       "ask job c\n"
-      "ask job list --output = y\n"
+      "ask job list --format = y\n"
       "ask job get ''\n"
       "touch a.yaml\n"
       "ask job submit a.\n";
@@ -167,14 +167,14 @@ TEST_F(CompleteTest, ZshIsOfferedTheSame) {
       "ask w\n"
       "ask job ge\n"
       "ask job get ''\n"
-      "ask job list --output=y\n"
+      "ask job list --format=y\n"
       "ask job submit ''\n";
   EXPECT_EQ(Shell("zsh -f", script, dir_, absl::StrCat("127.0.0.1:", port_)),
             "_stretto\n"
             "worker:Show the workers of the cluster\n"
             "get:Show a job\n"
             "gpt\n"
-            "--output=yaml\n"
+            "--format=yaml\n"
             "files\n");
 }
 

@@ -96,8 +96,8 @@ TEST_F(HelpTest, TheCommandHelpPrintsTheSame) {
 TEST_F(HelpTest, HelpNamesArgumentsFlagsAndDefaults) {
   EXPECT_EQ(Run({"job", "submit", "--help"}), kOk);
   EXPECT_THAT(out(), StartsWith("Submit a job\n\nUsage: stretto job submit [FLAGS] FILE\n\n"
-                                "Arguments:\n  FILE                    job file in YAML; - reads "
-                                "standard input\n\nFlags:\n  --name NAME "));
+                                "Arguments:\n  FILE                    job file in YAML or JSON; - "
+                                "reads standard input\n\nFlags:\n  --name NAME "));
   EXPECT_THAT(out(), HasSubstr("\nGlobal flags:\n  --coordinator ADDRESS "));
   EXPECT_EQ(Run({"job", "list", "-h"}), kOk);
   EXPECT_THAT(out(), HasSubstr("maximum number of jobs; 0 lists all (default: 50)\n"));
@@ -120,7 +120,7 @@ TEST_F(HelpTest, AnUnknownFlagHasItsNearestName) {
 
 TEST_F(HelpTest, AnUnknownWordForAChoiceHasItsNearestName) {
   EXPECT_EQ(Run({"job", "list", "-o", "jsn"}), kUsage);
-  ExpectMessage({"error: --output: ", "found \"jsn\"", "table, json, yaml", "\"json\""});
+  ExpectMessage({"error: --format: ", "found \"jsn\"", "table, json, yaml", "\"json\""});
   EXPECT_EQ(Run({"completion", "powershell"}), kUsage);
   ExpectMessage({"error: SHELL: ", "found \"powershell\"", "bash, zsh, fish"});
 }
