@@ -12,7 +12,7 @@
 #include "coordinator/cli/app.h"
 #include "coordinator/cli/client/config.h"
 #include "coordinator/cli/client/invocation.h"
-#include "coordinator/cli/help/command_tree.h"
+#include "proto/commands/command_tree.h"
 
 namespace CLI {
 class App;
@@ -47,7 +47,10 @@ class CommandLine {
   // For commands, while Run runs them.
   OutputFormat format() const;
   const Cluster& cluster() const { return cluster_.cluster; }  // as its flags were given
+  // All commands, with those of separate programs.
   CommandInfo Commands() const;
+  // The same, with the commands of those separate programs alone that are among `words`.
+  CommandInfo CommandsFor(const std::vector<std::string>& words) const;
   // Returns the help of the command that `words` name. Errors: NotFound, with the nearest name.
   absl::StatusOr<std::string> HelpOf(const std::vector<std::string>& words) const;
 

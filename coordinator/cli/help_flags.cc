@@ -2,7 +2,6 @@
 #include "coordinator/cli/help_flags.h"
 
 #include <CLI/CLI.hpp>
-#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
@@ -44,8 +43,8 @@ ExitCode PrintHelp(const CommandLine& line, const std::vector<std::string>& word
   return kOk;
 }
 
-// stretto_main.cc starts these programs. Here are their help and the flags that may precede their
-// name.
+// stretto_main.cc starts these programs. Here are their names, and an answer to flags that precede
+// them.
 void AddOtherPrograms(CommandLine& line) {
   for (const OtherProgram& other : kOtherPrograms) {
     const auto words = std::make_shared<std::vector<std::string>>();
@@ -57,9 +56,9 @@ void AddOtherPrograms(CommandLine& line) {
                                             << " ...`\n";
                                         return kUsage;
                                       },
-                                      {std::begin(other.examples), std::end(other.examples)});
+                                      {absl::StrCat("stretto ", other.command, " --help")});
     command->fallthrough(false)->allow_extras();
-    command->add_option("FILE", *words, "arguments of the command");
+    command->add_option("ARGUMENT", *words, "argument of the command");
   }
 }
 

@@ -61,12 +61,15 @@ void AddList(CLI::App* group) {
     std::string folder, root, format = "table";
   };
   CLI::App* command = group->add_subcommand("list", "List the checkpoints of a job");
+  command->footer(
+      "stretto checkpoint list checkpoints/gpt\n"
+      "stretto checkpoint list gpt --root checkpoints -o json");
   auto flags = std::make_shared<Flags>();
   command
       ->add_option("FOLDER", flags->folder,
                    "folder of the job's checkpoints; with --root, the job name")
       ->required();
-  command->add_option("--root", flags->root, "checkpoint root of the workers");
+  command->add_option("--root", flags->root, "checkpoint root of the workers")->type_name("DIR");
   AddFormat(command, &flags->format);
   command->callback([flags] {
     const std::string folder =
@@ -78,6 +81,9 @@ void AddList(CLI::App* group) {
 
 void AddInspect(CLI::App* group) {
   CLI::App* command = group->add_subcommand("inspect", "Show the model that weights belong to");
+  command->footer(
+      "stretto checkpoint inspect checkpoints/gpt\n"
+      "stretto checkpoint inspect hf:gpt2 --spec");
   auto options = std::make_shared<InspectModelOptions>();
   command->add_option("MODEL", options->name, kModelHelp)->required();
   command->add_flag("--tensors", options->tensors, "show every tensor");
@@ -136,6 +142,9 @@ void Verify(const std::string& name) {
 void AddVerify(CLI::App* group) {
   CLI::App* command = group->add_subcommand(
       "verify", "Read a whole model and report damage, without changing anything");
+  command->footer(
+      "stretto checkpoint verify checkpoints/gpt\n"
+      "stretto checkpoint verify checkpoints/gpt/step-00000100");
   auto name = std::make_shared<std::string>();
   command
       ->add_option(
@@ -203,6 +212,9 @@ void RunExport(ExportFlags& flags) {
 void AddExport(CLI::App* group) {
   CLI::App* command = group->add_subcommand(
       "export", "Write a model in another format; a failed export leaves nothing behind");
+  command->footer(
+      "stretto checkpoint export checkpoints/gpt --format hf --output gpt-hf\n"
+      "stretto checkpoint export checkpoints/gpt/best --format llmc -f gpt-llmc");
   auto flags = std::make_shared<ExportFlags>();
   command->add_option("MODEL", flags->model, kModelHelp)->required();
   Choice(command
@@ -219,6 +231,7 @@ void AddExport(CLI::App* group) {
       "--max-shard-size", flags->options.max_shard_bytes,
       "maximum size of the tensors in one file, such as 500MB or 2GB; only with --format hf "
       "(default: 5GB)");
+  shard_size->type_name("SIZE");
   shard_size->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))->check(CLI::PositiveNumber);
   command->add_flag("--optimizer", flags->optimizer,
                     "also write the state of the optimizer, for checkpoint.resume_from; only for a "
@@ -240,11 +253,8 @@ void AddCheckpointCommands(CLI::App& app) {
   CLI::App* group = app.add_subcommand("checkpoint", "Inspect, verify and export checkpoints");
   group->require_subcommand(1);
   group->footer(
-      "Examples:\n"
-      "  stretto checkpoint list checkpoints/gpt\n"
-      "  stretto checkpoint inspect hf:gpt2 --spec\n"
-      "  stretto checkpoint verify checkpoints/gpt/step-00000100\n"
-      "  stretto checkpoint export checkpoints/gpt --format hf --output gpt-hf");
+      "stretto checkpoint list checkpoints/gpt\n"
+      "stretto checkpoint export checkpoints/gpt --format hf --output gpt-hf");
   AddList(group);
   AddInspect(group);
   AddVerify(group);

@@ -34,7 +34,7 @@ using v1alpha1::Worker;
 absl::StatusOr<Plan> PlanWith(const std::string& planner, const v1alpha1::JobSpec& spec,
                               Interrupt& interrupt) {
   ASSIGN_OR_RETURN(const std::string json,
-                   RunLimited(planner, ToJson(spec, false), ChildLimits{}, interrupt));
+                   RunLimited({planner}, ToJson(spec, false), ChildLimits{}, interrupt));
   Plan plan;
   absl::StatusOr<YamlNode> tree = ParseYaml(json, "its answer");
   const absl::Status status =

@@ -355,9 +355,9 @@ TEST_F(CheckpointCommandTest, HelpNamesCommandsAndFlags) {
   for (const char* word : {"list", "inspect", "verify", "export", "Examples:"}) {
     EXPECT_THAT(group.output, HasSubstr(word));
   }
-  EXPECT_THAT(
-      RunCheckpoint("export --help").output,
-      AllOf(HasSubstr("--max-shard-size"), HasSubstr("--optimizer"), HasSubstr("-f,--output DIR")));
+  EXPECT_THAT(RunCheckpoint("export --help").output,
+              AllOf(HasSubstr("--max-shard-size"), HasSubstr("--optimizer"),
+                    HasSubstr("-f, --output DIR")));
 }
 
 TEST_F(CheckpointCommandTest, AFullDiskLeavesNothing) {

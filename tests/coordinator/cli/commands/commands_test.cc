@@ -225,7 +225,6 @@ TEST_F(CommandsTest, TheCoordinatorFlagWinsOverTheVariableAndIsPartOfHints) {
 }
 
 TEST_F(CommandsTest, UsageErrorsAreTwoAndHelpIsZero) {
-  EXPECT_EQ(Run({}), kUsage);
   EXPECT_EQ(Run({"job", "lst"}), kUsage);
   ExpectMessage({"error: ", "\"lst\"", "\"list\"", "--help"});
   EXPECT_EQ(Run({"fly"}), kUsage);

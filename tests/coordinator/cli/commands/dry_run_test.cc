@@ -175,7 +175,7 @@ class RunLimitedTest : public ::testing::Test {
   void TearDown() override { std::filesystem::remove_all(dir_); }
   absl::StatusOr<std::string> Run(const std::string& body, const ChildLimits& limits = {},
                                   const std::string& input = "") {
-    return RunLimited(Script(dir_ + "/program", body), input, limits, interrupt_);
+    return RunLimited({Script(dir_ + "/program", body)}, input, limits, interrupt_);
   }
   Interrupt interrupt_;
 };
@@ -188,7 +188,7 @@ TEST_F(RunLimitedTest, AnswersWhatTheProgramWrites) {
 }
 
 TEST_F(RunLimitedTest, AMissingProgramIsNotFound) {
-  const absl::Status status = RunLimited(dir_ + "/none", "", {}, interrupt_).status();
+  const absl::Status status = RunLimited({dir_ + "/none"}, "", {}, interrupt_).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(status.message()), HasSubstr("/none"));
 }

@@ -134,6 +134,19 @@ bool Missing(const std::string& shell) {
   return std::system(("command -v " + shell + " >/dev/null 2>&1").c_str()) != 0;
 }
 
+TEST_F(CompleteTest, CommandsOfSeparatePrograms) {
+  binary_dir_ = STRETTO_BINARY_DIR;
+  EXPECT_THAT(Offered({"data", ""}), ElementsAre("prepare", "inspect", "batch"));
+  EXPECT_THAT(Offered({"checkpoint", "e"}), ElementsAre("export"));
+  EXPECT_THAT(Offered({"checkpoint", "export", "m", "--format", ""}), ElementsAre("hf", "llmc"));
+  EXPECT_THAT(Offered({"sample", "m", "--to"}), ElementsAre("--tokens", "--top-p", "--tokenizer"));
+  EXPECT_THAT(Offered({"sample", "m", "--co"}), IsEmpty());  // no flag of stretto itself
+  for (const std::vector<std::string>& files :
+       {std::vector<std::string>{"sample", ""}, {"data", "prepare", "--output", ""}}) {
+    EXPECT_THAT(Offered(files), ElementsAre(":files"));
+  }
+}
+
 TEST_F(CompleteTest, BashIsOfferedTheSame) {
   const std::string script =
       "source <(stretto completion bash)\n"
@@ -144,14 +157,16 @@ TEST_F(CompleteTest, BashIsOfferedTheSame) {
       "ask job list --format = y\n"
       "ask job get ''\n"
       "touch a.yaml\n"
-      "ask job submit a.\n";
+      "ask job submit a.\n"
+      "ask data p\n";
   EXPECT_EQ(Shell("bash --norc", script, dir_, absl::StrCat("127.0.0.1:", port_)),
             "complete -F _stretto stretto\n"
             "worker\n"
             "cancel checkpoint curve compare\n"
             "yaml\n"
             "gpt\n"
-            "a.yaml\n");
+            "a.yaml\n"
+            "prepare\n");
 }
 
 TEST_F(CompleteTest, ZshIsOfferedTheSame) {
