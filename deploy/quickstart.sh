@@ -73,7 +73,7 @@ export STRETTO_COORDINATOR=$address
 stretto worker list
 
 say "prepare data: $text"
-stretto data prepare "$text" -o "$state/data/perl-manual"
+stretto data prepare "$text" --output "$state/data/perl-manual"
 
 # job_file NAME SCHEDULE SLICES STEPS MICRO_BATCH EXTRA
 job_file() {

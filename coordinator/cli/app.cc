@@ -16,7 +16,7 @@ namespace {
 
 ExitCode PrintCompletion(const CommandLine& line, const std::vector<std::string>& words) {
   const Completion completion =
-      Complete(line.Commands(), words, [&](const ValueKind& kind, const GivenFlags& given) {
+      Complete(line.CommandsFor(words), words, [&](const ValueKind& kind, const GivenFlags& given) {
         return ClusterNames(kind, given, line.environment());
       });
   std::ostream& out = line.terminal().out;

@@ -15,12 +15,16 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "coordinator/cli/base/exit_codes.h"
 #include "coordinator/cli/client/client.h"
-#include "coordinator/cli/help/help_text.h"
-#include "coordinator/cli/read_commands.h"
-#include "coordinator/cli/text/nearest_name.h"
+#include "coordinator/cli/other_programs.h"
 #include "proto/base/clock.h"
+#include "proto/base/nearest_name.h"
 #include "proto/base/printable.h"
+#include "proto/base/version.h"
+#include "proto/commands/choice.h"
+#include "proto/commands/help_text.h"
+#include "proto/commands/read_commands.h"
 #include "proto/tls/files.h"
 
 namespace stretto::cli {
@@ -38,6 +42,17 @@ std::vector<const CommandInfo*> FindCommands(const CommandInfo& root,
     path.push_back(&*found);
   }
   return path;
+}
+
+std::string HelpOfPath(const std::vector<const CommandInfo*>& path) {
+  return HelpText(path, path.size() == 1 ? kExitCodeHelp : "");
+}
+
+std::string UnknownCommand(const std::string& word, const std::vector<std::string>& names) {
+  const std::string near = NearestName(word, names);
+  return absl::StrCat("unknown command \"", word, "\"; ",
+                      near.empty() ? absl::StrCat("expected one of: ", absl::StrJoin(names, ", "))
+                                   : absl::StrCat("did you mean \"", near, "\"?"));
 }
 
 std::string FullName(const CLI::App* command) {
@@ -65,8 +80,8 @@ CommandLine::CommandLine(const AppEnvironment& environment)
     for (; command->get_parent() != nullptr; command = command->get_parent()) {
       words.insert(words.begin(), command->get_name());
     }
-    const CommandInfo root = Commands();
-    return HelpText(FindCommands(root, words));
+    const CommandInfo root = CommandsFor(words);
+    return HelpOfPath(FindCommands(root, words));
   });
   app_->add_option(
           "--coordinator", cluster_.cluster.coordinator,
@@ -90,8 +105,9 @@ CommandLine::CommandLine(const AppEnvironment& environment)
   app_->add_option("--tls-key", tls.key,
                    "PEM file with the private key of your certificate (default: STRETTO_TLS_KEY)")
       ->type_name("FILE");
-  Choice(app_->add_option("-o,--output", output_, "output format"), "table|json|yaml");
+  AddFormat(app_.get(), &format_);
   app_->add_flag("--no-color", no_color_, "print without colours, as if NO_COLOR were set");
+  app_->set_version_flag("--version", absl::StrCat("stretto ", kBuildVersion), "print the version");
   AddExamples(app_.get(), {"stretto up --workers 2", "stretto job submit gpt.yaml --follow",
                            "stretto help job submit"});
 }
@@ -100,6 +116,10 @@ CommandLine::~CommandLine() = default;
 
 ExitCode CommandLine::Run(std::vector<std::string> arguments) {
   if (!environment_.variable("NO_COLOR").empty()) terminal().color = false;
+  if (arguments.empty()) {
+    terminal().out << *HelpOf({});
+    return kOk;
+  }
   const std::string unknown = UnknownWord(arguments);
   try {
     std::reverse(arguments.begin(), arguments.end());  // CLI11 wants the last one first
@@ -124,16 +144,27 @@ ExitCode CommandLine::ReportUsage(const std::string& what) {
   return kUsage;
 }
 
-CommandInfo CommandLine::Commands() const { return ReadCommands(*app_); }
+CommandInfo CommandLine::Commands() const {
+  CommandInfo root = ReadCommands(*app_);
+  AddTheirCommands(nullptr, environment_, &root);
+  return root;
+}
+
+CommandInfo CommandLine::CommandsFor(const std::vector<std::string>& words) const {
+  CommandInfo root = ReadCommands(*app_);
+  AddTheirCommands(&words, environment_, &root);
+  return root;
+}
 
 absl::StatusOr<std::string> CommandLine::HelpOf(const std::vector<std::string>& words) const {
-  const CommandInfo root = Commands();
+  const CommandInfo root = CommandsFor(words);
   const std::vector<const CommandInfo*> path = FindCommands(root, words);
-  if (path.size() > words.size()) return HelpText(path);
-  const std::string unknown = UnknownWord(words);
-  return absl::NotFoundError(
-      unknown.empty() ? absl::StrCat("unknown command \"", absl::StrJoin(words, " "), "\"")
-                      : unknown);
+  if (path.size() > words.size()) return HelpOfPath(path);
+  std::vector<std::string> names;
+  for (const CommandInfo& command : path.back()->commands) names.push_back(command.name);
+  if (names.empty())
+    return absl::NotFoundError(absl::StrCat("unknown command \"", absl::StrJoin(words, " "), "\""));
+  return absl::NotFoundError(UnknownCommand(words[path.size() - 1], names));
 }
 
 // Returns the word that CLI11 reports only as a missing subcommand; empty if every command word is
@@ -151,11 +182,7 @@ std::string CommandLine::UnknownWord(const std::vector<std::string>& arguments) 
       if (sub->get_name() == word) next = sub;
     }
     if (next == nullptr) {
-      const std::string near = NearestName(word, names);
-      return absl::StrCat("unknown command \"", word, "\"; ",
-                          near.empty()
-                              ? absl::StrCat("expected one of: ", absl::StrJoin(names, ", "))
-                              : absl::StrCat("did you mean \"", near, "\"?"));
+      return UnknownCommand(word, names);
     }
     command = next;
   }
@@ -185,11 +212,7 @@ std::string CommandLine::UnknownFlag() const {
   return "";
 }
 
-OutputFormat CommandLine::format() const {
-  return output_ == "json"   ? OutputFormat::kJson
-         : output_ == "yaml" ? OutputFormat::kYaml
-                             : OutputFormat::kTable;
-}
+OutputFormat CommandLine::format() const { return FormatOf(format_); }
 
 // Returns the flags that name the cluster, as the user gave them.
 std::string CommandLine::HintFlags() const {
@@ -254,18 +277,6 @@ CLI::App* CommandLine::AddCommand(CLI::App* parent, const char* name, const char
                                   const std::vector<std::string>& examples) {
   return AddLocal(
       parent, name, help, [this, command] { return WithInvocation(command); }, examples);
-}
-
-void CommandLine::Choice(CLI::Option* option, const ValueKind& words) {
-  const std::vector<std::string> choices = absl::StrSplit(words, '|');
-  option->type_name(words)->check(CLI::Validator(
-      [choices](std::string& word) -> std::string {
-        if (std::count(choices.begin(), choices.end(), word) > 0) return "";
-        const std::string near = NearestName(word, choices);
-        return absl::StrCat("found \"", word, "\", expected one of: ", absl::StrJoin(choices, ", "),
-                            near.empty() ? "" : absl::StrCat("; did you mean \"", near, "\"?"));
-      },
-      ""));
 }
 
 }  // namespace stretto::cli

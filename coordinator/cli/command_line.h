@@ -12,11 +12,10 @@
 #include "coordinator/cli/app.h"
 #include "coordinator/cli/client/config.h"
 #include "coordinator/cli/client/invocation.h"
-#include "coordinator/cli/help/command_tree.h"
+#include "proto/commands/command_tree.h"
 
 namespace CLI {
 class App;
-class Option;
 }  // namespace CLI
 
 namespace stretto::cli {
@@ -37,8 +36,6 @@ class CommandLine {
   CLI::App* AddLocal(CLI::App* parent, const char* name, const char* help,
                      const std::function<ExitCode()>& command,
                      const std::vector<std::string>& examples);
-  // A flag that takes one of a few words: "table|json|yaml".
-  static void Choice(CLI::Option* option, const ValueKind& words);
 
   CLI::App* root() const { return app_.get(); }
   const AppEnvironment& environment() const { return environment_; }
@@ -50,7 +47,10 @@ class CommandLine {
   // For commands, while Run runs them.
   OutputFormat format() const;
   const Cluster& cluster() const { return cluster_.cluster; }  // as its flags were given
+  // All commands, with those of separate programs.
   CommandInfo Commands() const;
+  // The same, with the commands of those separate programs alone that are among `words`.
+  CommandInfo CommandsFor(const std::vector<std::string>& words) const;
   // Returns the help of the command that `words` name. Errors: NotFound, with the nearest name.
   absl::StatusOr<std::string> HelpOf(const std::vector<std::string>& words) const;
 
@@ -65,7 +65,7 @@ class CommandLine {
   std::unique_ptr<CLI::App> app_;
   std::function<ExitCode()> action_;  // of the command on the line
   ClusterFlags cluster_;
-  std::string output_ = "table";
+  std::string format_ = "table";
   bool no_color_ = false;
 };
 

@@ -21,7 +21,7 @@ void AddExplainCommand(CommandLine& line) {
       },
       {"stretto explain job.spec.schedule", "stretto explain schedule.parameters --recursive"});
   explain
-      ->add_option("PATH", flags->path,
+      ->add_option("FIELD", flags->path,
                    "field to explain, such as job.spec.schedule, schedule.name or worker")
       ->capture_default_str();
   explain->add_flag("--recursive", flags->recursive, "show the tree of all fields under it");

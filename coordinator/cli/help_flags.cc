@@ -2,7 +2,6 @@
 #include "coordinator/cli/help_flags.h"
 
 #include <CLI/CLI.hpp>
-#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,6 +12,7 @@
 #include "coordinator/cli/help/complete.h"
 #include "coordinator/cli/other_programs.h"
 #include "proto/base/version.h"
+#include "proto/commands/choice.h"
 #include "proto/spec/presets.h"
 
 namespace stretto::cli {
@@ -21,18 +21,14 @@ namespace {
 ExitCode PrintVersion(const Terminal& terminal, OutputFormat format) {
   std::vector<std::string> presets;
   for (const ModelPreset& preset : kModelPresets) presets.push_back(preset.name);
-  switch (format) {
-    case OutputFormat::kJson:
-      terminal.out << "{\"version\":\"" << kBuildVersion << "\",\"protocol\":" << kProtocolVersion
-                   << ",\"presets\":[\"" << absl::StrJoin(presets, "\",\"") << "\"]}\n";
-      break;
-    case OutputFormat::kYaml:
-      terminal.out << "version: " << kBuildVersion << "\nprotocol: " << kProtocolVersion
-                   << "\npresets: [" << absl::StrJoin(presets, ", ") << "]\n";
-      break;
-    case OutputFormat::kTable:
-      terminal.out << "stretto " << kBuildVersion << "\nprotocol " << kProtocolVersion
-                   << "\nmodel presets: " << absl::StrJoin(presets, ", ") << "\n";
+  if (format == OutputFormat::kTable) {
+    terminal.out << "stretto " << kBuildVersion << "\nprotocol " << kProtocolVersion
+                 << "\nmodel presets: " << absl::StrJoin(presets, ", ") << "\n";
+  } else {
+    terminal.out << TextOf({{"version", std::string(kBuildVersion)},
+                            {"protocol", kProtocolVersion},
+                            {"presets", presets}},
+                           format);
   }
   return kOk;
 }
@@ -47,8 +43,8 @@ ExitCode PrintHelp(const CommandLine& line, const std::vector<std::string>& word
   return kOk;
 }
 
-// stretto_main.cc starts these programs. Here are their help and the flags that may precede their
-// name.
+// stretto_main.cc starts these programs. Here are their names, and an answer to flags that precede
+// them.
 void AddOtherPrograms(CommandLine& line) {
   for (const OtherProgram& other : kOtherPrograms) {
     const auto words = std::make_shared<std::vector<std::string>>();
@@ -60,9 +56,9 @@ void AddOtherPrograms(CommandLine& line) {
                                             << " ...`\n";
                                         return kUsage;
                                       },
-                                      {std::begin(other.examples), std::end(other.examples)});
+                                      {absl::StrCat("stretto ", other.command, " --help")});
     command->fallthrough(false)->allow_extras();
-    command->add_option("FILE", *words, "arguments of the command");
+    command->add_option("ARGUMENT", *words, "argument of the command");
   }
 }
 
@@ -76,8 +72,8 @@ void AddCompletion(CommandLine& line) {
       },
       {"source <(stretto completion bash)", "stretto completion zsh > ~/.zfunc/_stretto",
        "stretto completion fish > ~/.config/fish/completions/stretto.fish"});
-  CommandLine::Choice(completion->add_option("SHELL", *shell, "shell to complete in")->required(),
-                      "bash|zsh|fish");
+  Choice(completion->add_option("SHELL", *shell, "shell to complete in")->required(),
+         "bash|zsh|fish");
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include "coordinator/cli/commands/metrics_command.h"
 #include "coordinator/cli/commands/trace_commands.h"
 #include "coordinator/cli/commands/watch_commands.h"
+#include "proto/commands/choice.h"
 
 namespace stretto::cli {
 namespace {
@@ -38,7 +39,8 @@ void AddSubmit(CommandLine& line, CLI::App* job) {
       [flags](const Invocation& invocation) { return SubmitJob(invocation, *flags); },
       {"stretto job submit gpt.yaml --follow", "stretto job submit gpt.yaml --dry-run",
        "sed 's/tp_size: 2/tp_size: 4/' gpt.yaml | stretto job submit - --name gpt-tp4"});
-  submit->add_option("FILE", flags->file, "job file in YAML; - reads standard input")->required();
+  submit->add_option("FILE", flags->file, "job file in YAML or JSON; - reads standard input")
+      ->required();
   submit->add_option("--name", flags->name, "job name (default: the name in the file)")
       ->type_name("NAME");
   submit
@@ -193,21 +195,14 @@ void AddCurve(CommandLine& line, CLI::App* job) {
 void AddMetrics(CommandLine& line, CLI::App* job) {
   const auto flags = std::make_shared<MetricsOptions>();
   CLI::App* metrics = line.AddCommand(
-      job, "metrics", "Print the metrics of every step as CSV or JSON",
+      job, "metrics", "Print the metrics of every step, as CSV or with -o as JSON or YAML",
       [flags](const Invocation& invocation) { return JobMetrics(invocation, *flags); },
-      {"stretto job metrics gpt -o gpt.csv", "stretto job metrics gpt --steps 100:200",
-       "stretto job metrics gpt --json | jq '.[-1].held_out_loss'"});
+      {"stretto job metrics gpt --output gpt.csv", "stretto job metrics gpt --steps 100:200",
+       "stretto job metrics gpt -o json | jq '.[-1].held_out_loss'"});
   AddName(metrics, &flags->name);
-  CLI::Option* json = metrics->add_flag("--json", flags->json, "print a list of JSON objects");
-  metrics
-      ->add_flag_callback(
-          "--csv", [] {}, "print CSV with a header line; this is the default")
-      ->excludes(json);
   metrics->add_option("--steps", flags->steps, "steps to print, as A:B, A:, :B or A (default: all)")
       ->type_name("STEPS");
-  metrics
-      ->add_option("-o,--output", flags->file, "file to write; - is standard output (default: -)")
-      ->type_name("FILE");
+  AddOutput(metrics, &flags->file, "FILE", "file to write; - is standard output (default: -)");
 }
 
 void AddCompare(CommandLine& line, CLI::App* job) {
@@ -224,17 +219,15 @@ void AddTrace(CommandLine& line, CLI::App* job) {
   CLI::App* trace = line.AddCommand(
       job, "trace", "Save recorded steps as a trace for Perfetto",
       [flags](const Invocation& invocation) { return JobTrace(invocation, *flags); },
-      {"stretto job trace gpt", "stretto job trace gpt --steps 100:102 -o slow.json"});
+      {"stretto job trace gpt", "stretto job trace gpt --steps 100:102 --output slow.json"});
   AddName(trace, &flags->name);
   trace
       ->add_option("--steps", flags->steps,
                    "steps to save, as A:B, A:, :B or A (default: the newest 10)")
       ->type_name("STEPS");
   AddRank(trace, &flags->rank);
-  trace
-      ->add_option("-o,--output", flags->file,
-                   "file to write; - is standard output (default: JOB-trace.json)")
-      ->type_name("FILE");
+  AddOutput(trace, &flags->file, "FILE",
+            "file to write; - is standard output (default: JOB-trace.json)");
 }
 
 void AddTimeline(CommandLine& line, CLI::App* job) {

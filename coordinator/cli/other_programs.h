@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Commands of `stretto` that are separate programs beside it, because the libraries they link must
-// not meet our Protobuf in one process (docs/design/0002). `stretto` itself has only their help.
+// not meet our Protobuf in one process (docs/design/0002). They print their commands as data, which
+// are the tree that help, reference and completion show.
+
+#include <string>
+#include <vector>
+
+#include "coordinator/cli/app.h"
+#include "proto/commands/command_tree.h"
 
 namespace stretto::cli {
 
@@ -9,27 +16,18 @@ struct OtherProgram {
   const char* command;
   const char* program;
   int skipped_words;  // leading words of the command line that the program does not get
-  const char* help;
-  const char* examples[2];
+  const char* help;   // that of the program; here for lists of commands, which need not run it
 };
 
 inline constexpr OtherProgram kOtherPrograms[] = {
-    {"data",
-     "stretto-data",
-     1,
-     "Prepare training data (see stretto data --help)",
-     {"stretto data prepare *.txt -o data/mine", "stretto data --help"}},
-    {"checkpoint",
-     "stretto-model",
-     0,
-     "Inspect, verify and export checkpoints (see stretto checkpoint --help)",
-     {"stretto checkpoint export checkpoints/gpt --format hf -o gpt-hf",
-      "stretto checkpoint --help"}},
-    {"sample",
-     "stretto-model",
-     0,
-     "Generate text with a model (see stretto sample --help)",
-     {"stretto sample checkpoints/gpt --prompt \"Once upon\"", "stretto sample --help"}},
+    {"data", "stretto-data", 1, "Prepare and inspect training data"},
+    {"checkpoint", "stretto-model", 0, "Inspect, verify and export checkpoints"},
+    {"sample", "stretto-model", 0, "Generate text with a model on this machine's CPU"},
 };
+
+// Replaces the commands in `root` that are separate programs by the trees that these print: those
+// among `words`, or all if it is null. A program that does not answer leaves its command as it is.
+void AddTheirCommands(const std::vector<std::string>* words, const AppEnvironment& environment,
+                      CommandInfo* root);
 
 }  // namespace stretto::cli

@@ -5,10 +5,11 @@
 #include <iostream>
 #include <iterator>
 #include <string>
+#include <utility>
 
-#include "absl/strings/str_cat.h"
+#include "coordinator/cli/yaml/message_text.h"
+#include "coordinator/cli/yaml/spec_yaml.h"
 #include "coordinator/planner/plan.h"
-#include "google/protobuf/util/json_util.h"
 #include "proto/base/files.h"
 #include "proto/base/status_macros.h"
 
@@ -23,11 +24,9 @@ absl::StatusOr<stretto::v1alpha1::JobSpec> ReadSpec(const std::string& file) {
   } else {
     ASSIGN_OR_RETURN(text, stretto::ReadFile(file));
   }
-  stretto::v1alpha1::JobSpec spec;
-  const auto status = google::protobuf::util::JsonStringToMessage(text, &spec);
-  if (status.ok()) return spec;
-  return absl::InvalidArgumentError(absl::StrCat(
-      file == "-" ? "standard input" : file, ": found no JobSpec as JSON: ", status.ToString()));
+  ASSIGN_OR_RETURN(stretto::cli::JobFile job,
+                   stretto::cli::ParseJobFile(text, file == "-" ? "standard input" : file));
+  return std::move(job.spec);
 }
 
 absl::StatusOr<std::string> Answer(const std::string& file, int program_of) {
@@ -35,12 +34,7 @@ absl::StatusOr<std::string> Answer(const std::string& file, int program_of) {
   if (program_of != kNoProgram)
     return stretto::planner::ProgramText(spec, stretto::Rank::Of(program_of));
   ASSIGN_OR_RETURN(const stretto::v1alpha1::Plan plan, stretto::planner::PlanOf(spec));
-  google::protobuf::util::JsonPrintOptions options;
-  options.preserve_proto_field_names = true;
-  std::string json;
-  const auto status = google::protobuf::util::MessageToJsonString(plan, &json, options);
-  if (!status.ok()) return absl::InternalError(status.ToString());
-  return json + "\n";
+  return stretto::cli::ToJson(plan, /*pretty=*/false);
 }
 
 }  // namespace
@@ -53,8 +47,8 @@ int main(int argc, char** argv) {
   std::string file = "-";
   int program_of = kNoProgram;
   app.add_option("FILE", file,
-                 "job spec in JSON with every default filled in, as job.spec of "
-                 "`stretto job submit --dry-run -o json`; - reads standard input")
+                 "job file with every default filled in, as `stretto job submit --dry-run -o json` "
+                 "prints it; - reads standard input")
       ->capture_default_str();
   app.add_option("--program", program_of, "print the step program of this rank instead")
       ->check(CLI::NonNegativeNumber);

@@ -21,6 +21,7 @@ atexit.register(shutil.rmtree, WORK, ignore_errors=True)
 # Folders as protoc sees them: the configuration of the client gets a path inside the package.
 SCHEMAS = {
     "stretto/v1alpha1/job.proto": [f"-I{ROOT}/proto"],
+    "stretto/v1alpha1/plan.proto": [f"-I{ROOT}/proto"],
     "stretto/cli/config.proto": [f"-Istretto/cli={ROOT}/coordinator/cli/client"],
     "stretto/google_rpc/status.proto": [f"-I{WORK}"],
     "stretto/google_rpc/error_details.proto": [f"-I{WORK}"],

@@ -29,7 +29,7 @@ stretto up --slots 1 --listen 127.0.0.1:0 --metrics-listen 127.0.0.1:0 --state-d
 cluster=$!
 STRETTO_COORDINATOR=$(timeout 60 tail -f -n +1 --pid="$cluster" "$work/up.log" | sed -n '/STRETTO_COORDINATOR=/{s/.*STRETTO_COORDINATOR=\([^ ]*\).*/\1/p;q}') || true # sed leaves early
 export STRETTO_COORDINATOR
-stretto data prepare docs -o "$work/state/data/text" >/dev/null
+stretto data prepare docs --output "$work/state/data/text" >/dev/null
 
 for ((round = 1; round <= rounds; ++round)); do
   for asynchronous in false true; do
@@ -43,7 +43,7 @@ micro_batch_size: 2
 checkpoint: {interval_steps: 10, keep: 1, asynchronous: $asynchronous}
 YAML
     stretto job submit "$work/job.yaml" --follow >/dev/null
-    stretto job metrics "$name" --json >"$work/$name.json"
+    stretto job metrics "$name" -o json >"$work/$name.json"
     rm -rf "$work/state/checkpoints/$name"
   done
 done

@@ -86,7 +86,7 @@ def main():
             write_text(text, files[1::2] or files, mib << 20)
             size = text.stat().st_size
             for name in ("bytes", f"hf:{tokenizer}"):
-                cpu, peak = run([f"{options.bin}/stretto-data", "prepare", str(text), "-o", str(work / "out"),
+                cpu, peak = run([f"{options.bin}/stretto-data", "prepare", str(text), "--output", str(work / "out"),
                                  "--overwrite", "--threads", "1", "--tokenizer", name])
                 row = {"mib": mib, "tokenizer": name.split(":")[0], "cpu_seconds": round(cpu, 2),
                        "mb_per_second": round(size / 1e6 / cpu, 1), "peak_mib": peak >> 20}

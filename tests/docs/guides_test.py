@@ -142,12 +142,12 @@ def make_base_model(environment, data):
         subprocess.run(command, cwd=data, env=environment, check=True)
     for name in ('base', 'named'):
         source = tokenizer if name == 'base' else named
-        run('stretto', 'data', 'prepare', '/usr/share/common-licenses', '-o', name, '--tokenizer', f'hf:{source}')
+        run('stretto', 'data', 'prepare', '/usr/share/common-licenses', '--output', name, '--tokenizer', f'hf:{source}')
     for suffix in ('.bin', '.idx'):
         if (data / f'base{suffix}').read_bytes() != (data / f'named{suffix}').read_bytes():
             fail(f'base{suffix} and named{suffix} differ; both tokenizers end documents with the same token')
     run('stretto', 'job', 'submit', str(job), '--wait')
-    run('stretto', 'checkpoint', 'export', '../checkpoints/base', '--format', 'hf', '-o', 'models/base')
+    run('stretto', 'checkpoint', 'export', '../checkpoints/base', '--format', 'hf', '--output', 'models/base')
     if (data / 'models/base/tokenizer.json').read_bytes() != TOKENIZER.read_bytes():
         fail('the export of base has another tokenizer.json than the one that its data was prepared with')
 

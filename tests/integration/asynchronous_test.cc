@@ -98,7 +98,7 @@ TEST_F(AsynchronousTest, KilledWhileAFileIsWrittenItContinuesFromTheOneBefore) {
   EXPECT_THAT(FoldersOf("killed"), Not(Contains(under_way)));
   EXPECT_THAT(FoldersOf("killed"), Contains(HasSubstr(under_way + ".tmp-")));
   for (int rank : {0, 1}) ASSERT_EQ(kill(TrainerPid("killed", rank), SIGKILL), 0);
-  EXPECT_EQ(AwaitState("killed", "SUCCEEDED")["attempt"], 2);
+  EXPECT_EQ(AwaitState("killed", "succeeded")["attempt"], 2);
   EXPECT_THAT(ReadRun("killed", 0, "trainer.log"), HasSubstr("/killed/" + saved));
   EXPECT_THAT(FoldersOf("killed"), Not(Contains(HasSubstr(".tmp-"))));
   ExpectUndisturbed("killed");
@@ -109,13 +109,13 @@ TEST_F(AsynchronousTest, SuspendedWhileAFileIsWrittenItLosesNoStep) {
   StartSlowCluster();
   AwaitSlowFile(Job30("paused", ""), absl::Seconds(3));
   EXPECT_EQ(Stretto({"job", "suspend", "paused"}).code, 0);
-  const Json paused = AwaitState("paused", "SUSPENDED");
+  const Json paused = AwaitState("paused", "suspended");
   const std::string last = paused["progress"]["last_checkpoint"];
   EXPECT_EQ(std::stoll(last.substr(5)), Int(paused["progress"]["steps"]));
   EXPECT_THAT(FoldersOf("paused"), Contains(last));
   EXPECT_THAT(FoldersOf("paused"), Not(Contains(HasSubstr(".tmp-"))));
   EXPECT_EQ(Stretto({"job", "resume", "paused"}).code, 0);
-  AwaitState("paused", "SUCCEEDED");
+  AwaitState("paused", "succeeded");
   ExpectUndisturbed("paused");
 }
 

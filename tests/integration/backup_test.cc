@@ -39,8 +39,8 @@ class BackupTest : public ClusterTest {
     fs::rename(Path("backup"), Path("coordinator"));
     StartCoordinator();
     AwaitWorker("node-a");
-    EXPECT_EQ(Job("ended")["state"], "SUCCEEDED");
-    AwaitState("training", "SUCCEEDED");
+    EXPECT_EQ(Job("ended")["state"], "succeeded");
+    AwaitState("training", "succeeded");
     EXPECT_EQ(TrainerPid("training", 0), trainer_);
     EXPECT_EQ(NumbersOf(Steps("training")), Range(1, kSteps));
     const Outcome later = Stretto({"job", "get", "later"});

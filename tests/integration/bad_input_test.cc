@@ -27,7 +27,7 @@ class BadInputTest : public ClusterTest {
  protected:
   // Of a job that ends FAILED: "REASON: MESSAGE".
   std::string FailureOf(const JobFile& file) {
-    const Json ended = ConditionOf(RunJob(file, "FAILED"), "Succeeded");
+    const Json ended = ConditionOf(RunJob(file, "failed"), "Succeeded");
     return absl::StrCat(ended["reason"].get<std::string>(), ": ",
                         ended["message"].get<std::string>());
   }
@@ -94,7 +94,7 @@ TEST_F(BadInputTest, ClocksAnHourApartHarmNoJob) {
   EXPECT_GT(seconds, 0);
   EXPECT_LT(seconds, 600);
   for (const char* name : {"node-a", "node-b"}) {
-    EXPECT_EQ(Stretto({"worker", "get", name, "-o", "json"}).json()["state"], "READY");
+    EXPECT_EQ(Stretto({"worker", "get", name, "-o", "json"}).json()["state"], "ready");
   }
 }
 

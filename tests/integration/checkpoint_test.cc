@@ -50,7 +50,7 @@ TEST_F(CheckpointTest, NodesWithRootsOfTheirOwnAreRefusedBeforeTheFirstStep) {
   StartWorker("node-a", 1);
   checkpoint_root_ = Path("elsewhere");
   StartWorker("node-b", 1);
-  const Json job = RunJob({.name = "apart", .steps = 2, .tp_size = 1, .dp_size = 2}, "FAILED");
+  const Json job = RunJob({.name = "apart", .steps = 2, .tp_size = 1, .dp_size = 2}, "failed");
   const Json ended = ConditionOf(job, "Succeeded");
   EXPECT_EQ(ended["reason"], "PrepareFailed") << job.dump(1);
   EXPECT_THAT(ended["message"].get<std::string>(),
@@ -115,7 +115,7 @@ TEST_F(CheckpointTest, NewestAreKeptAndADamagedOneIsPassedOver) {
                               .steps = 14,
                               .more = "checkpoint: {resume_from: saved/step-00000009}\n"
                                       "optimizer: {decay_steps: 20}\n"},
-                             "FAILED");
+                             "failed");
   const Json ended = ConditionOf(failed, "Succeeded");
   EXPECT_EQ(ended["reason"], "CheckpointInvalid");
   EXPECT_THAT(ended["message"].get<std::string>(),
@@ -130,7 +130,7 @@ TEST_F(CheckpointTest, MoreStepsKeepTheScheduleOfTheLearningRate) {
   const Json job =
       RunJob({.name = "longer", .steps = 6, .more = "checkpoint: {resume_from: short}\n"});
   const Json kept = ConditionOf(job, "LearningRateKept");
-  EXPECT_EQ(kept["status"], "TRUE");
+  EXPECT_EQ(kept["status"], "true");
   EXPECT_THAT(kept["message"].get<std::string>(), HasSubstr("falls until step 4,"));
   const std::vector<Json> steps = Steps("longer");
   ASSERT_EQ(steps.size(), 2u);
@@ -150,20 +150,20 @@ TEST_F(CheckpointTest, ResumeOfAnotherModelNamesWhatDiffers) {
   fs::copy(CheckpointFolder("small"), CheckpointFolder("copy"), fs::copy_options::recursive);
   const Json narrower = RunJob(
       {.name = "narrower", .steps = 4, .model = model, .more = "checkpoint: {resume_from: copy}\n"},
-      "FAILED");
+      "failed");
   EXPECT_FALSE(narrower.contains("submit_to_first_step"));
   const Json ended = ConditionOf(narrower, "Succeeded");
   EXPECT_EQ(ended["reason"], "ResumeRefused");
   EXPECT_THAT(ended["message"].get<std::string>(),
               AllOf(HasSubstr("checkpoints/copy/step-00000002: "),
                     HasSubstr("model.hidden: found 64, expected 32"), HasSubstr("in prepare")));
-  EXPECT_EQ(ConditionOf(narrower, "Prepared")["status"], "FALSE");
+  EXPECT_EQ(ConditionOf(narrower, "Prepared")["status"], "false");
 
   const Json other = RunJob({.name = "other-rate",
                              .steps = 4,
                              .more = "checkpoint: {resume_from: copy}\n"
                                      "optimizer: {learning_rate: 2.0e-3}\n"},
-                            "FAILED");
+                            "failed");
   EXPECT_THAT(ConditionOf(other, "Succeeded")["message"].get<std::string>(),
               HasSubstr("optimizer.learning_rate: found 0.001, expected 0.002"));
   const Outcome refused = Stretto(Submit({.name = "at-once",
@@ -174,7 +174,7 @@ TEST_F(CheckpointTest, ResumeOfAnotherModelNamesWhatDiffers) {
   EXPECT_NE(refused.code, 0);
   EXPECT_THAT(refused.err, HasSubstr("found 0.002, expected 0.001 as in job small"));
   const Json missing = RunJob(
-      {.name = "missing", .steps = 4, .more = "checkpoint: {resume_from: nobody}\n"}, "FAILED");
+      {.name = "missing", .steps = 4, .more = "checkpoint: {resume_from: nobody}\n"}, "failed");
   EXPECT_THAT(ConditionOf(missing, "Succeeded")["message"].get<std::string>(),
               HasSubstr("checkpoint.resume_from: read folder"));
   EXPECT_EQ(ConditionOf(missing, "Succeeded")["reason"], "ResumeRefused");

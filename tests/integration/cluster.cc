@@ -79,8 +79,9 @@ ClusterTest::ClusterTest() {
   checkpoint_root_ = Path("checkpoints");
   fs::create_directories(Path("data"));
   EXPECT_TRUE(WriteFileAtomic(Path("text.txt"), SomeText()).ok());
-  Process prepare({Binary("stretto-data"), "prepare", Path("text.txt"), "-o", Path("data/text")},
-                  Path("prepare"));
+  Process prepare(
+      {Binary("stretto-data"), "prepare", Path("text.txt"), "--output", Path("data/text")},
+      Path("prepare"));
   EXPECT_EQ(prepare.Wait(), 0) << prepare.err();
 }
 
@@ -209,7 +210,7 @@ Json ClusterTest::RunJob(const JobFile& job, const std::string& state) {
   const Outcome submitted = Stretto(Submit(job, {"--wait", "-o", "json"}));
   const Json ended = Job(job.name);
   EXPECT_EQ(ended["state"], state) << submitted.err << ended["conditions"].dump(1);
-  EXPECT_EQ(submitted.code, state == "SUCCEEDED" ? 0 : state == "FAILED" ? 3 : 4);
+  EXPECT_EQ(submitted.code, state == "succeeded" ? 0 : state == "failed" ? 3 : 4);
   return ended;
 }
 
@@ -296,7 +297,7 @@ void ClusterTest::LoseARank(JobFile job, int rank) {
     return job["progress"].value("last_checkpoint", "") == "step-00000004";
   });
   ASSERT_EQ(kill(TrainerPid(job.name, rank), SIGKILL), 0);
-  AwaitState(job.name, "FAILED");
+  AwaitState(job.name, "failed");
 }
 
 pid_t ClusterTest::TrainerPid(const std::string& job, int rank) const {

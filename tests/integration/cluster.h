@@ -79,7 +79,7 @@ class ClusterTest : public ::testing::Test {
   std::string Write(const JobFile& job);  // the path of its file
   Arguments Submit(const JobFile& job, const Arguments& flags);
   // Submits and waits for the end; fails the test when it is not as expected.
-  Json RunJob(const JobFile& job, const std::string& state = "SUCCEEDED");
+  Json RunJob(const JobFile& job, const std::string& state = "succeeded");
   Json Job(const std::string& name);
   // Until `done` holds; fails the test at the deadline.
   Json AwaitJob(const std::string& name, const std::string& what,

@@ -44,12 +44,12 @@ TEST_F(ContactTest, ARunContinuesThroughACut) {
   const Json job = AwaitJob("apart", "out of contact", [](const Json& now) {
     return absl::StrContains(now["conditions"].dump(), "WorkersReachable");
   });
-  EXPECT_EQ(job["state"], "RUNNING");
+  EXPECT_EQ(job["state"], "running");
   EXPECT_THAT(ConditionOf(job, "WorkersReachable")["message"].get<std::string>(),
               HasSubstr("no contact with node-a; the run continues there if contact returns"));
   EXPECT_GT(LoggedStep("apart", 0), Int(job["progress"]["steps"]));  // it trains on
   link_->Heal();
-  const Json ended = AwaitState("apart", "SUCCEEDED");
+  const Json ended = AwaitState("apart", "succeeded");
   EXPECT_EQ(ended["attempt"], 1);
   EXPECT_EQ(ConditionOf(ended, "WorkersReachable")["reason"], "Returned");
   EXPECT_EQ(NumbersOf(Steps("apart")), Range(1, 40));
@@ -65,8 +65,8 @@ TEST_F(ContactTest, ARunThatMovedLeavesNothingBehindThatSaves) {
   AwaitJob("moved", "in its second attempt", [](const Json& job) { return job["attempt"] == 2; });
   // Nobody can tell them to stop. Their next checkpoint is refused, and that ends them.
   for (const pid_t pid : trainers) EXPECT_TRUE(Eventually([&] { return !IsRunning(pid); }));
-  const Json job = AwaitState("moved", "SUCCEEDED");
-  EXPECT_EQ(job["attempts"][0]["cause"], "NODE_LOSS");
+  const Json job = AwaitState("moved", "succeeded");
+  EXPECT_EQ(job["attempts"][0]["cause"], "node_loss");
   EXPECT_EQ(job["attempts"][1]["workers"], Json({"workers/node-b"}));
   link_->Heal();
   // Reports that waited behind the cut are refused, so the steps of a while are missing; those that

@@ -33,7 +33,7 @@ class DataTest : public ClusterTest {
   // A job on this data fails in prepare, with a message of these parts.
   void ExpectRefused(const std::string& name, const std::string& reason,
                      const std::vector<std::string>& parts) {
-    const Json job = RunJob({.name = "on-" + name, .data = name}, "FAILED");
+    const Json job = RunJob({.name = "on-" + name, .data = name}, "failed");
     const Json ended = ConditionOf(job, "Succeeded");
     EXPECT_EQ(ended["reason"], reason);
     for (const std::string& part : parts)
@@ -120,7 +120,7 @@ TEST_F(DataTest, ABlendIsTheSameOnAllRanksAndGoesOnAtItsSample) {
   EXPECT_NE(other.code, 0);
   EXPECT_THAT(other.err, HasSubstr("as in job half"));
   EXPECT_THAT(other.err, HasSubstr("data."));
-  const Json none = RunJob({.name = "none", .data = "'llmc:none_*.bin'"}, "FAILED");
+  const Json none = RunJob({.name = "none", .data = "'llmc:none_*.bin'"}, "failed");
   EXPECT_EQ(ConditionOf(none, "Succeeded")["reason"], "DataInvalid");
   EXPECT_THAT(ConditionOf(none, "Succeeded")["message"].get<std::string>(),
               HasSubstr("llmc:none_*.bin: found no file of that name, expected at least one"));
@@ -137,9 +137,9 @@ TEST_F(DataTest, PathsOutOfTheDataRootAreRefused) {
   fs::copy_file(Path("data/text.idx"), Path("private/text.idx"));
   fs::copy_file(Path("data/text.bin"), Path("private/text.bin"));
   fs::create_directory_symlink(Path("private"), Path("data/link"));
-  const Json job = RunJob({.name = "linked", .data = "link/text"}, "FAILED");
+  const Json job = RunJob({.name = "linked", .data = "link/text"}, "failed");
   EXPECT_THAT(ConditionOf(job, "Succeeded")["message"].get<std::string>(), HasSubstr("link/text"));
-  EXPECT_EQ(ConditionOf(job, "Prepared")["status"], "FALSE");
+  EXPECT_EQ(ConditionOf(job, "Prepared")["status"], "false");
 }
 
 }  // namespace

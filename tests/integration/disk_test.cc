@@ -50,10 +50,10 @@ TEST_F(DiskTest, FullDiskUnderCheckpointsIsNotedAndTrainingGoesOnButMustBeSavedI
                            .steps = 20,
                            .more = "checkpoint: {interval_steps: 5, keep: 0}\n"
                                    "optimizer: {decay_steps: 30}\n"},
-                          "FAILED");
+                          "failed");
   EXPECT_EQ(Int(job["progress"]["steps"]), 20);
   const Json checkpointed = ConditionOf(job, "Checkpointed");
-  EXPECT_EQ(checkpointed["status"], "FALSE");
+  EXPECT_EQ(checkpointed["status"], "false");
   EXPECT_EQ(checkpointed["reason"], "CheckpointFailed");
   EXPECT_THAT(checkpointed["message"].get<std::string>(),
               AllOf(HasSubstr("step 20: "), HasSubstr("safetensors"),
@@ -81,9 +81,9 @@ TEST_F(DiskTest, FullDiskUnderLogsIsNotedAndNoStepIsLost) {
   ASSERT_EQ(Stretto(Submit({.name = "mute", .steps = 30, .more = kSlow}, {})).code, 0);
   AwaitStep("mute", 2);
   FillDisk(state + "/filler");
-  const Json job = AwaitState("mute", "SUCCEEDED");
+  const Json job = AwaitState("mute", "succeeded");
   const Json intact = ConditionOf(job, "LogIntact");
-  EXPECT_EQ(intact["status"], "FALSE");
+  EXPECT_EQ(intact["status"], "false");
   EXPECT_EQ(intact["reason"], "DiskFull");
   EXPECT_THAT(intact["message"].get<std::string>(),
               AllOf(HasSubstr("/reports.log"), HasSubstr("No space left on device")));
@@ -114,12 +114,12 @@ TEST_F(DiskTest, FullDiskUnderTheCoordinatorHarmsNoJobAndNewOnesAreRefused) {
                         "continue"));
   EXPECT_THAT(Metrics(metrics_port_), HasSubstr("stretto_store_writable 0"));
   AwaitTicksThatAreNotStored("steady", 30);
-  EXPECT_EQ(Job("steady")["state"], "RUNNING");
+  EXPECT_EQ(Job("steady")["state"], "running");
   std::filesystem::remove(filler);
   ASSERT_TRUE(
       Eventually([&] { return absl::StrContains(Fetch(metrics_port_, "/readyz"), "200 OK"); }));
   EXPECT_THAT(Metrics(metrics_port_), HasSubstr("stretto_store_writable 1"));
-  AwaitState("steady", "SUCCEEDED");
+  AwaitState("steady", "succeeded");
   EXPECT_EQ(TrainerPid("steady", 0), trainer);
   EXPECT_EQ(NumbersOf(Steps("steady")), Range(1, 30));
   RunJob({.name = "late", .steps = 2});

@@ -70,7 +70,7 @@ TEST_F(EvaluationTest, AJobMeasuresItselfAtAnyTpSizeAndTellsItEverywhere) {
   for (const Json& ledger : progress["rank_ledgers"]) {
     const double wall = ledger["wall_seconds"].get<double>();
     EXPECT_NEAR(LedgerSum(ledger), wall, 0.01 * wall);
-    EXPECT_GT(LedgerSum(ledger, "EVALUATION"), 0);
+    EXPECT_GT(LedgerSum(ledger, "evaluation"), 0);
   }
   EXPECT_THAT(Stretto({"job", "describe", "two"}).out, HasSubstr("Held out:    loss "));
   EXPECT_THAT(Stretto({"job", "watch", "two"}).out, HasSubstr("  held-out loss "));
@@ -82,7 +82,7 @@ TEST_F(EvaluationTest, AJobMeasuresItselfAtAnyTpSizeAndTellsItEverywhere) {
   EXPECT_THAT(csv.out, StartsWith("step,loss,grad_norm,learning_rate,tokens,wall_seconds,"));
   const std::vector<std::string> lines = absl::StrSplit(csv.out, '\n', absl::SkipEmpty());
   EXPECT_EQ(lines.size(), 6u);
-  const Json rows = Stretto({"job", "metrics", "two", "--json", "--steps", "4:"}).json();
+  const Json rows = Stretto({"job", "metrics", "two", "-o", "json", "--steps", "4:"}).json();
   ASSERT_EQ(rows.size(), 2u);
   EXPECT_EQ(rows[1]["step"], 5);
   EXPECT_EQ(rows[1]["held_out_loss"].get<double>(), two.at(5));
@@ -98,7 +98,7 @@ TEST_F(EvaluationTest, AJobThatGainsNothingEndsEarlyWithItsCheckpoint) {
   StartCluster();
   const Json job = RunJob({.name = "early", .steps = 100, .more = Rule(1)});
   const Json ended = ConditionOf(job, "Succeeded");
-  EXPECT_EQ(ended["status"], "TRUE");
+  EXPECT_EQ(ended["status"], "true");
   EXPECT_EQ(ended["reason"], "EarlyStopped");
   EXPECT_THAT(ended["message"].get<std::string>(), StartsWith("step 4 of 100: held-out loss "));
   EXPECT_EQ(Int(job["progress"]["steps"]), 4);
@@ -156,7 +156,7 @@ TEST_F(EvaluationTest, TooLittleHeldOutDataFailsTheJobBeforeItTrains) {
   StartCluster();
   const Json job = RunJob(
       {.name = "short", .more = "eval: {interval_steps: 2, batches: 1000000, prefix: held}\n"},
-      "FAILED");
+      "failed");
   EXPECT_EQ(ConditionOf(job, "Succeeded")["reason"], "DataInvalid");
   EXPECT_THAT(job["first_failure"]["message"].get<std::string>(),
               HasSubstr("eval.batches: found 1000000 batches of 4 sequences, expected at most "));

@@ -28,7 +28,7 @@ TEST_F(FailureTest, KilledTrainerFailsTheJobNamingRankSignalStepAndOperation) {
   EXPECT_EQ(waiting->Wait(), 3);
 
   const Json job = Job("doomed");
-  EXPECT_EQ(job["state"], "FAILED");
+  EXPECT_EQ(job["state"], "failed");
   const Json& failure = job["first_failure"];
   EXPECT_EQ(failure["rank"], 1) << failure;
   EXPECT_EQ(failure["signal"], SIGKILL);
@@ -60,7 +60,7 @@ TEST_F(FailureTest, TrainingGoesOnWhileTheCoordinatorIsDead) {
   const int before = LoggedStep("steady", 0);
   ASSERT_TRUE(Eventually([&] { return LoggedStep("steady", 0) >= before + 10; })) << before;
   StartCoordinator();
-  const Json job = AwaitState("steady", "SUCCEEDED");
+  const Json job = AwaitState("steady", "succeeded");
   EXPECT_EQ(Int(job["progress"]["steps"]), 40);
   EXPECT_EQ(TrainerPid("steady", 0), trainer);
   EXPECT_EQ(job["attempt"], 1);
@@ -78,12 +78,12 @@ TEST_F(FailureTest, EndedJobsAreThereAfterARestartOfTheCoordinator) {
   coordinator().Kill();
   StartCoordinator();
   const Json after = Job("done");
-  EXPECT_EQ(after["state"], "SUCCEEDED");
+  EXPECT_EQ(after["state"], "succeeded");
   EXPECT_EQ(after["progress"], before["progress"]);
   EXPECT_EQ(after["conditions"], before["conditions"]);
   EXPECT_EQ(NumbersOf(Steps("done")), Range(1, 5));
   ASSERT_TRUE(Eventually([&] {
-    return Stretto({"worker", "get", "node-a", "-o", "json"}).json()["state"] == "READY";
+    return Stretto({"worker", "get", "node-a", "-o", "json"}).json()["state"] == "ready";
   }));
   RunJob({.name = "next", .steps = 2});
 }
@@ -97,7 +97,7 @@ TEST_F(FailureTest, RestartedDaemonAdoptsItsTrainers) {
   const int before = LoggedStep("adopted", 0);
   ASSERT_TRUE(Eventually([&] { return LoggedStep("adopted", 0) >= before + 5; }));
   StartWorker("node-a", 2);
-  const Json job = AwaitState("adopted", "SUCCEEDED");
+  const Json job = AwaitState("adopted", "succeeded");
   EXPECT_EQ(TrainerPid("adopted", 0), trainer);
   EXPECT_EQ(job["attempt"], 1);
   EXPECT_EQ(NumbersOf(Steps("adopted")), Range(1, 40));
@@ -126,12 +126,12 @@ TEST_F(FailureTest, TrainersWithoutADaemonCheckpointAndEnd) {
 
   EXPECT_EQ(waiting->Wait(), 3);
   const Json job = Job("orphan");
-  EXPECT_EQ(job["state"], "FAILED");
+  EXPECT_EQ(job["state"], "failed");
   const Json ended = ConditionOf(job, "Succeeded");
   EXPECT_EQ(ended["reason"], "WorkerLost");
   EXPECT_THAT(ended["message"].get<std::string>(),
               HasSubstr("worker node-a did not come back within 4s after its lease ended"));
-  EXPECT_EQ(Stretto({"worker", "get", "node-a", "-o", "json"}).json()["state"], "LOST");
+  EXPECT_EQ(Stretto({"worker", "get", "node-a", "-o", "json"}).json()["state"], "lost");
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ TEST_F(HangTest, AStoppedRankIsNamedWithItsOperationAndWhoWaitsForIt) {
   Run({.name = "stopped", .steps = 100000, .more = kSlow}, 3);
   const pid_t other = TrainerPid("stopped", 0);
   ASSERT_EQ(kill(TrainerPid("stopped", 1), SIGSTOP), 0);
-  const Json job = AwaitState("stopped", "FAILED");
+  const Json job = AwaitState("stopped", "failed");
   EXPECT_EQ(ConditionOf(job, "Succeeded")["reason"], "Hang") << job["conditions"].dump(1);
   const Json& failure = job["first_failure"];
   EXPECT_EQ(failure["rank"], 1) << failure;
@@ -54,7 +54,7 @@ TEST_F(HangTest, TheOnlyRankOfAJobMayHangToo) {
   Start();
   Run({.name = "alone", .steps = 1000000, .tp_size = 1, .schedule = "{name: megatron_sync}"}, 3);
   ASSERT_EQ(kill(TrainerPid("alone", 0), SIGSTOP), 0);
-  const Json job = AwaitState("alone", "FAILED");
+  const Json job = AwaitState("alone", "failed");
   EXPECT_EQ(ConditionOf(job, "Succeeded")["reason"], "Hang") << job["conditions"].dump(1);
   EXPECT_EQ(job["first_failure"]["rank"], 0);
 }
@@ -65,7 +65,7 @@ TEST_F(HangTest, ATrainerThatNeverAttachesFailsItsJob) {
   std::filesystem::permissions(trainer, std::filesystem::perms::owner_all);
   Start({"--hang-timeout", "4"}, {"--stop-grace", "2", "--trainer", trainer});
   ASSERT_EQ(Stretto(Submit({.name = "absent"}, {})).code, 0);
-  const Json job = AwaitState("absent", "FAILED");
+  const Json job = AwaitState("absent", "failed");
   EXPECT_EQ(ConditionOf(job, "Succeeded")["reason"], "Hang") << job["conditions"].dump(1);
   EXPECT_THAT(MessageOf(job), HasSubstr("has not attached to its daemon"));
 }
@@ -80,7 +80,7 @@ TEST_F(HangTest, ACutBetweenTwoRanksIsNamedWithBothEnds) {
   StartWorker("node-b", 1, {"--stop-grace", "2", "--interface", "127.0.1.2"});
   Run({.name = "cut", .steps = 100000, .more = absl::StrCat(kSlow, kSplit)}, 3);
   network.Cut("127.0.1.0/24");
-  const Json job = AwaitState("cut", "FAILED");
+  const Json job = AwaitState("cut", "failed");
   EXPECT_EQ(ConditionOf(job, "Succeeded")["reason"], "Hang") << job["conditions"].dump(1);
   const int rank = job["first_failure"]["rank"];
   EXPECT_THAT(MessageOf(job),
@@ -99,7 +99,7 @@ TEST_F(HangTest, TrainersOfAStoppedDaemonCheckpointAndEnd) {
   EXPECT_THAT(ReadRun("fast", 0, "trainer.log") + ReadRun("fast", 1, "trainer.log"),
               HasSubstr("failed: DaemonLost"));
   EXPECT_FALSE(std::filesystem::is_empty(CheckpointFolder("fast")));
-  const Json job = AwaitState("fast", "FAILED");
+  const Json job = AwaitState("fast", "failed");
   EXPECT_EQ(ConditionOf(job, "Succeeded")["reason"], "WorkerLost");
   worker("node-a").Signal(SIGCONT);
 }

@@ -26,9 +26,9 @@ TEST_F(KernelsTest, UnlikeCpusAreRefusedBeforeARankTrains) {
   StartCoordinator();
   StartWorkerOn("AVX2", "node-a", 1);
   StartWorkerOn("SSE41", "node-b", 1);
-  const Json job = RunJob({.name = "mixed", .more = kSplit}, "FAILED");
+  const Json job = RunJob({.name = "mixed", .more = kSplit}, "failed");
   const Json condition = ConditionOf(job, "Prepared");
-  EXPECT_EQ(condition["status"], "FALSE");
+  EXPECT_EQ(condition["status"], "false");
   EXPECT_EQ(condition["reason"], "PrepareFailed");
   EXPECT_THAT(condition["message"].get<std::string>(),
               AllOf(HasSubstr("kernels: found oneDNN "), HasSubstr(" avx2, bf16 in f32 on rank "),

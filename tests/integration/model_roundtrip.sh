@@ -44,10 +44,10 @@ llmc_models() { for file in "$golden"/*/model.bin; do basename "$(dirname "$file
 import_export() {
   local model
   for model in $(hf_models); do
-    stretto checkpoint export "hf:$golden/$model" --format hf -o "$work/out/$model" && python3 "$files" same-hf "$golden/$model" "$work/out/$model" || return
+    stretto checkpoint export "hf:$golden/$model" --format hf --output "$work/out/$model" && python3 "$files" same-hf "$golden/$model" "$work/out/$model" || return
   done
   for model in $(llmc_models); do
-    stretto checkpoint export "llmc:$golden/$model/model.bin" --format llmc -o "$work/out/$model" &&
+    stretto checkpoint export "llmc:$golden/$model/model.bin" --format llmc --output "$work/out/$model" &&
       python3 "$files" same-llmc "$golden/$model/model.bin" "$work/out/$model/model.bin" || return
   done
 }
@@ -80,12 +80,12 @@ import_no_steps_export() {
   cp -r "$golden" "$data/golden" || return
   for model in $(hf_models); do
     job=import-${model//_/-}
-    submit "$job" "hf:golden/$model" 0 "" && stretto checkpoint export "$checkpoints/$job" --format hf -o "$work/out/$job" &&
+    submit "$job" "hf:golden/$model" 0 "" && stretto checkpoint export "$checkpoints/$job" --format hf --output "$work/out/$job" &&
       python3 "$files" same-hf "$golden/$model" "$work/out/$job" || return
   done
   for model in $(llmc_models); do
     job=import-${model//_/-}
-    submit "$job" "llmc:golden/$model/model.bin" 0 "" && stretto checkpoint export "$checkpoints/$job" --format llmc -o "$work/out/$job" &&
+    submit "$job" "llmc:golden/$model/model.bin" 0 "" && stretto checkpoint export "$checkpoints/$job" --format llmc --output "$work/out/$job" &&
       python3 "$files" same-llmc "$golden/$model/model.bin" "$work/out/$job/model.bin" || return
   done
 }
@@ -95,9 +95,9 @@ train_export_train() {
   for model in gpt2_prefixed llama3; do
     name=${model//_/-}
     submit "straight-$name" "hf:golden/$model" 6 "" && submit "half-$name" "hf:golden/$model" 3 "" || return
-    stretto checkpoint export "$checkpoints/half-$name" --format hf --dtype f32 --optimizer -o "$data/exported-$name" || return
+    stretto checkpoint export "$checkpoints/half-$name" --format hf --dtype f32 --optimizer --output "$data/exported-$name" || return
     submit "rest-$name" "hf:golden/$model" 6 "checkpoint: {resume_from: \"hf:exported-$name\"}" || return
-    [[ $(stretto job metrics "rest-$name" --csv | wc -l) -eq 4 ]] || fail "rest-$name: expected steps 4 to 6" || return
+    [[ $(stretto job metrics "rest-$name" | wc -l) -eq 4 ]] || fail "rest-$name: expected steps 4 to 6" || return
     for rank in 0 1; do
       cmp "$checkpoints"/{straight,rest}-"$name"/step-00000006/rank-0000$rank.safetensors || return
     done

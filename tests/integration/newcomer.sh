@@ -62,7 +62,7 @@ watch_terminal() {
 }
 
 trace() {
-  stretto job trace drawn -o "$work/trace.json" || return
+  stretto job trace drawn --output "$work/trace.json" || return
   python3 - "$work/trace.json" <<'PYTHON'
 import json, sys
 events = json.load(open(sys.argv[1]))["traceEvents"]

@@ -245,7 +245,7 @@ TEST_F(PipelineTest, FoldedStagesTrainAndResumeAsOneStageDoesBitByBit) {
 
   const auto exported = [&](const std::string& name) {
     Process model({STRETTO_BINARY_DIR "/stretto-model", "checkpoint", "export",
-                   CheckpointFolder(name), "--format", "hf", "-o", Path(name + "-hf")},
+                   CheckpointFolder(name), "--format", "hf", "--output", Path(name + "-hf")},
                   Path(name + "-export"));
     EXPECT_EQ(model.Wait(), 0) << model.err();
     return ReadFile(Path(name + "-hf/model.safetensors")).value_or("");

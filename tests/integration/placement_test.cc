@@ -22,7 +22,7 @@ TEST_F(PlacementTest, PendingJobSaysWhyAndRunsAcrossTwoNodesWhenTheyCome) {
       Stretto(Submit({.name = "first", .steps = 15, .more = absl::StrCat(kSlow, kSplit)}, {})).code,
       0);
   Json scheduled = ConditionOf(Job("first"), "Scheduled");
-  EXPECT_EQ(scheduled["status"], "FALSE");
+  EXPECT_EQ(scheduled["status"], "false");
   EXPECT_EQ(scheduled["reason"], "NoWorkers");
   EXPECT_EQ(scheduled["message"], "needs 2 slots; no worker has registered");
   StartWorker("node-a", 1);
@@ -37,7 +37,7 @@ TEST_F(PlacementTest, PendingJobSaysWhyAndRunsAcrossTwoNodesWhenTheyCome) {
   scheduled = ConditionOf(Job("second"), "Scheduled");
   EXPECT_EQ(scheduled["reason"], "NotEnoughSlots");
   EXPECT_EQ(scheduled["message"], "needs 2 slots; 0 free of 2 on 2 workers");
-  const Json first = AwaitState("first", "SUCCEEDED");
+  const Json first = AwaitState("first", "succeeded");
   std::set<std::string> nodes;
   for (const Json& rank : first["placement"]) nodes.insert(rank["worker"]);
   EXPECT_EQ(nodes, (std::set<std::string>{"workers/node-a", "workers/node-b"}));
@@ -45,7 +45,7 @@ TEST_F(PlacementTest, PendingJobSaysWhyAndRunsAcrossTwoNodesWhenTheyCome) {
             "2 ranks on node-a, node-b; a tensor-parallel group is on more than one worker");
   EXPECT_EQ(NumbersOf(Steps("first")), Range(1, 15));
   EXPECT_EQ(Int(first["progress"]["rank_ledgers"][1]["steps"]), 15);
-  const Json second = AwaitState("second", "SUCCEEDED");
+  const Json second = AwaitState("second", "succeeded");
   EXPECT_LT(first["end_time"], second["start_time"]);
 }
 
@@ -63,7 +63,7 @@ TEST_F(PlacementTest, ABlockWaitsForANodeThatHasRoomForAllOfIt) {
   EXPECT_EQ(scheduled["reason"], "NotEnoughSlots");
   EXPECT_EQ(scheduled["message"], why);
   StartWorker("node-c", 2);
-  const Json job = AwaitState("whole", "SUCCEEDED");
+  const Json job = AwaitState("whole", "succeeded");
   EXPECT_EQ(ConditionOf(job, "Scheduled")["message"], "2 ranks on node-c");
 }
 

@@ -49,7 +49,7 @@ TEST_F(ProgramTest, InterruptedFollowDetachesAndTheJobGoesOn) {
   EXPECT_EQ(following->Wait(), 5);
   EXPECT_THAT(following->err(), HasSubstr("detached: job watched continues"));
   EXPECT_THAT(following->err(), HasSubstr("stretto job cancel watched"));
-  EXPECT_EQ(Int(AwaitState("watched", "SUCCEEDED")["progress"]["steps"]), 30);
+  EXPECT_EQ(Int(AwaitState("watched", "succeeded")["progress"]["steps"]), 30);
 }
 
 TEST_F(ProgramTest, InterruptedUpLeavesNoProcessBehind) {

@@ -28,9 +28,9 @@ TEST_F(QueueTest, PreemptedJobLosesNoStepAndNoBit) {
   AwaitStep("low", 4);
   const auto events = StartStretto({"job", "events", "low", "-f"});
   RunJob({.name = "high", .steps = 2, .more = "queue: {priority: 10, project: speech}\n"});
-  const Json job = AwaitState("low", "SUCCEEDED");
+  const Json job = AwaitState("low", "succeeded");
   ASSERT_EQ(job["attempts"].size(), 2u) << job["attempts"];
-  EXPECT_EQ(job["attempts"][0]["cause"], "PREEMPTION");
+  EXPECT_EQ(job["attempts"][0]["cause"], "preemption");
   EXPECT_EQ(job["restarts"], 0);
   const int64_t saved = Int(job["attempts"][0]["steps"]);
   EXPECT_GE(saved, 4);
@@ -71,7 +71,7 @@ TEST_F(QueueTest, QuotaIsRefusedAndWaitedFor) {
   EXPECT_THAT(Metrics(metrics_port_), HasSubstr("stretto_project_slots{project=\"speech\"} 2"));
   RunJob({.name = "other", .steps = 1});
   EXPECT_EQ(Stretto({"job", "cancel", "one"}).code, 0);
-  AwaitState("two", "SUCCEEDED");
+  AwaitState("two", "succeeded");
 }
 
 TEST_F(QueueTest, ExampleRuns) {

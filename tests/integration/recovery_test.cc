@@ -36,7 +36,7 @@ TEST_F(RecoveryTest, BothDaemonsDieAndTheWorkerComesBackFirst) {
   ASSERT_TRUE(Eventually([&] { return LoggedStep("survivor", 0) >= before + 6; }));
   StartCoordinator();
   AwaitWorker("node-a");
-  const Json job = AwaitState("survivor", "SUCCEEDED");
+  const Json job = AwaitState("survivor", "succeeded");
   EXPECT_EQ(TrainerPid("survivor", 1), trainer);
   EXPECT_EQ(NumbersOf(Steps("survivor")), Range(1, 40));
 }
@@ -49,7 +49,7 @@ TEST_F(RecoveryTest, TrainerThatDiedWhileNoDaemonRanIsTheFirstFailure) {
   kill(pid, SIGKILL);
   ASSERT_TRUE(Eventually([&] { return !IsRunning(pid); }));
   StartWorker("node-a", 2);
-  const Json job = AwaitState("unseen", "FAILED");
+  const Json job = AwaitState("unseen", "failed");
   EXPECT_FALSE(IsRunning(other));
   EXPECT_EQ(job["first_failure"]["rank"], 1) << job["first_failure"];
   EXPECT_GE(Int(job["first_failure"]["step"]), 2);
@@ -66,7 +66,7 @@ TEST_F(RecoveryTest, LossOfOneNodeForGoodFailsTheGangWithACheckpoint) {
   SubmitSlow("split", 100000, kSplit);
   const pid_t trainers[] = {TrainerPid("split", 0), TrainerPid("split", 1)};
   worker("node-b").Kill();
-  const Json job = AwaitState("split", "FAILED");
+  const Json job = AwaitState("split", "failed");
   EXPECT_EQ(ConditionOf(job, "Succeeded")["reason"], "WorkerLost") << job["conditions"].dump(1);
   EXPECT_EQ(job["first_failure"]["worker"], "workers/node-b");
   for (const pid_t pid : trainers) EXPECT_TRUE(Eventually([&] { return !IsRunning(pid); }));
@@ -82,7 +82,7 @@ TEST_F(RecoveryTest, WorkerThatIsAskedToEndStopsItsTrainersWithACheckpoint) {
   worker("node-a").Signal(SIGTERM);
   EXPECT_EQ(worker("node-a").Wait(), 0);
   EXPECT_FALSE(IsRunning(trainer));
-  const Json job = AwaitState("evicted", "FAILED");
+  const Json job = AwaitState("evicted", "failed");
   const Json ended = ConditionOf(job, "Succeeded");
   EXPECT_EQ(ended["reason"], "Stopped");
   EXPECT_THAT(ended["message"].get<std::string>(), HasSubstr("worker node-a is shutting down"));
@@ -103,7 +103,7 @@ TEST_F(RecoveryTest, JobCanBeCancelledWhileItPrepares) {
   ASSERT_TRUE(Eventually([&] {
     return absl::StrContains(ReadRun("profiled", 0, "trainer.log"), "started job=profiled");
   }));
-  EXPECT_EQ(Job("profiled")["state"], "PREPARING");
+  EXPECT_EQ(Job("profiled")["state"], "preparing");
   EXPECT_EQ(Stretto({"job", "cancel", "profiled"}).code, 0);
   EXPECT_EQ(Stretto({"job", "watch", "profiled"}).code, 4);
   EXPECT_FALSE(Job("profiled").contains("first_failure"));

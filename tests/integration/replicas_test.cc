@@ -93,7 +93,7 @@ TEST_F(ReplicasTest, AJobThatLostARankGoesOnUnderAnotherLayout) {
   rest.schedule = "{name: megatron_sync}";
   const Json job = RunJob(rest);
   const Json condition = ConditionOf(job, "ResumedExactly");
-  EXPECT_EQ(condition["status"], "FALSE");
+  EXPECT_EQ(condition["status"], "false");
   EXPECT_EQ(condition["reason"], "OtherLayout");
   const std::vector<double> whole = Losses("whole"), resumed = Losses("rest");
   ASSERT_EQ(resumed.size(), 4u);

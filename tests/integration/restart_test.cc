@@ -37,12 +37,12 @@ TEST_F(RestartTest, KilledTrainerCostsTheStepsSinceTheCheckpointAndNoBit) {
   SubmitAndAwait(Job12("killed", "restart: {max: 2, backoff: 0.1}\n"), 6);
   const auto logs = StartStretto({"job", "logs", "killed", "-f", "--rank", "0"});
   ASSERT_EQ(kill(TrainerPid("killed", 1), SIGKILL), 0);
-  const Json job = AwaitState("killed", "SUCCEEDED");
+  const Json job = AwaitState("killed", "succeeded");
   EXPECT_EQ(job["attempt"], 2);
   EXPECT_EQ(job["restarts"], 1);
   ASSERT_EQ(job["attempts"].size(), 2u) << job["attempts"];
   const Json& first = job["attempts"][0];
-  EXPECT_EQ(first["cause"], "CRASH");
+  EXPECT_EQ(first["cause"], "crash");
   EXPECT_EQ(first["first_failure"]["rank"], 1);
   EXPECT_EQ(first["first_failure"]["signal"], SIGKILL);
   EXPECT_GT(Int(job["attempts"][1]["epoch"]), Int(first["epoch"]));
@@ -68,9 +68,9 @@ TEST_F(RestartTest, JobOfALostWorkerContinuesOnASpareOne) {
   const pid_t trainer = TrainerPid("moved", 1);
   worker("node-b").Kill();
   ASSERT_EQ(kill(trainer, SIGKILL), 0);
-  const Json job = AwaitState("moved", "SUCCEEDED");
+  const Json job = AwaitState("moved", "succeeded");
   ASSERT_EQ(job["attempts"].size(), 2u) << job["attempts"];
-  EXPECT_EQ(job["attempts"][0]["cause"], "NODE_LOSS") << job["attempts"];
+  EXPECT_EQ(job["attempts"][0]["cause"], "node_loss") << job["attempts"];
   EXPECT_EQ(job["attempts"][1]["workers"], Json({"workers/node-a", "workers/node-c"}));
   ExpectUndisturbed("moved", Job12("calm", kSplit));
 }
@@ -87,7 +87,7 @@ TEST_F(RestartTest, JobOfALostWorkerContinuesOnTheOtherOneInASmallerLayout) {
   const pid_t trainer = TrainerPid("shrunk", 1);
   worker("node-b").Kill();
   ASSERT_EQ(kill(trainer, SIGKILL), 0);
-  const Json job = AwaitState("shrunk", "SUCCEEDED");
+  const Json job = AwaitState("shrunk", "succeeded");
   ASSERT_EQ(job["attempts"].size(), 2u) << job["attempts"];
   EXPECT_EQ(job["attempts"][1]["layout"], 2);
   EXPECT_EQ(job["attempts"][1]["workers"], Json({"workers/node-a"}));
@@ -101,12 +101,12 @@ TEST_F(RestartTest, CoordinatorThatDiesWhileAJobWaitsStartsItLater) {
   StartCluster();
   SubmitAndAwait(Job12("patient", "restart: {backoff: 3}\n"), 6);
   ASSERT_EQ(kill(TrainerPid("patient", 0), SIGKILL), 0);
-  const Json waits = AwaitState("patient", "PENDING");
+  const Json waits = AwaitState("patient", "pending");
   EXPECT_EQ(ConditionOf(waits, "Scheduled")["reason"], "BackingOff");
   EXPECT_TRUE(waits.contains("next_attempt_time"));
   coordinator().Kill();
   StartCoordinator();
-  const Json job = AwaitState("patient", "SUCCEEDED");
+  const Json job = AwaitState("patient", "succeeded");
   EXPECT_EQ(job["attempt"], 2);
   ExpectUndisturbed("patient", Job12("calm"));
 }
@@ -116,7 +116,7 @@ TEST_F(RestartTest, JobWithoutACheckpointStartsAtItsFirstStep) {
   JobFile job = Job12("early", "restart: {backoff: 0}\n");
   SubmitAndAwait(job, 2);
   ASSERT_EQ(kill(TrainerPid("early", 0), SIGKILL), 0);
-  EXPECT_EQ(AwaitState("early", "SUCCEEDED")["attempt"], 2);
+  EXPECT_EQ(AwaitState("early", "succeeded")["attempt"], 2);
   ExpectUndisturbed("early", Job12("calm"));
 }
 
@@ -124,12 +124,12 @@ TEST_F(RestartTest, SuspendedJobContinuesWithTheSameNumbers) {
   StartCluster();
   SubmitAndAwait(Job12("paused"), 5);
   EXPECT_EQ(Stretto({"job", "suspend", "paused"}).code, 0);
-  Json paused = AwaitState("paused", "SUSPENDED");
+  Json paused = AwaitState("paused", "suspended");
   EXPECT_NE(paused["progress"]["last_checkpoint"], "step-00000004");
   EXPECT_TRUE(paused["placement"].empty());
   RunJob({.name = "between", .steps = 2});
   EXPECT_EQ(Stretto({"job", "resume", "paused"}).code, 0);
-  EXPECT_EQ(AwaitState("paused", "SUCCEEDED")["attempt"], 2);
+  EXPECT_EQ(AwaitState("paused", "succeeded")["attempt"], 2);
   EXPECT_NE(Stretto({"job", "resume", "paused"}).code, 0);
   ExpectUndisturbed("paused", Job12("calm"));
 }
@@ -140,8 +140,8 @@ TEST_F(RestartTest, DrainedWorkerLosesItsJobButNoStep) {
   StartWorker("node-b", 2);
   SubmitAndAwait(Job12("evicted", "restart: {max: 0, backoff: 0}\n"), 5);
   EXPECT_EQ(Stretto({"worker", "drain", "node-a", "--reason", "new memory"}).code, 0);
-  const Json job = AwaitState("evicted", "SUCCEEDED");
-  EXPECT_EQ(job["attempts"][0]["cause"], "PREEMPTION") << job["attempts"];
+  const Json job = AwaitState("evicted", "succeeded");
+  EXPECT_EQ(job["attempts"][0]["cause"], "preemption") << job["attempts"];
   EXPECT_EQ(job["attempts"][1]["workers"], Json({"workers/node-b"}));
   EXPECT_EQ(job["attempts"][1]["steps"], job["progress"]["steps"]);
   EXPECT_THAT(Stretto({"worker", "list"}).out, HasSubstr("new memory"));

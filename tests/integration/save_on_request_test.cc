@@ -36,7 +36,7 @@ TEST_F(SaveOnRequestTest, RunningJobSavesAndTrainsOnWithTheSameNumbers) {
   ASSERT_THAT(saved.out, MatchesRegex("step-000000[0-9][0-9]\n"));
   const std::string step(absl::StripSuffix(saved.out, "\n"));
   EXPECT_TRUE(std::filesystem::exists(CheckpointFolder("asked") + "/" + step));
-  const Json job = AwaitState("asked", "SUCCEEDED");
+  const Json job = AwaitState("asked", "succeeded");
   EXPECT_EQ(job["attempt"], 1);
   EXPECT_LT(step, "step-00000030");
   EXPECT_THAT(Stretto({"job", "events", "asked"}).out, HasSubstr("CheckpointAsked"));
@@ -61,7 +61,7 @@ TEST_F(SaveOnRequestTest, RequestOutlastsTheCoordinatorAndAWorkerThatIsAway) {
   const auto waits = StartStretto({"job", "checkpoint", "patient", "--wait"});
   AwaitJob("patient", "an open request", [](const Json& job) {
     return std::any_of(job["conditions"].begin(), job["conditions"].end(), [](const Json& one) {
-      return one["type"] == "CheckpointRequested" && one["status"] == "TRUE";
+      return one["type"] == "CheckpointRequested" && one["status"] == "true";
     });
   });
   coordinator().Kill();
@@ -69,7 +69,7 @@ TEST_F(SaveOnRequestTest, RequestOutlastsTheCoordinatorAndAWorkerThatIsAway) {
   worker("node-a").Signal(SIGCONT);
   EXPECT_EQ(waits->Wait(), 0) << waits->err();
   EXPECT_THAT(waits->out(), MatchesRegex("step-[0-9]+\n"));
-  EXPECT_EQ(Job("patient")["state"], "RUNNING");
+  EXPECT_EQ(Job("patient")["state"], "running");
 }
 
 TEST_F(SaveOnRequestTest, CheckpointThatCannotBeWrittenIsReportedAndHarmsNothing) {
@@ -84,7 +84,7 @@ TEST_F(SaveOnRequestTest, CheckpointThatCannotBeWrittenIsReportedAndHarmsNothing
                                 HasSubstr(CheckpointFolder("blocked"))));
   std::filesystem::remove(CheckpointFolder("blocked"));
   EXPECT_EQ(Stretto({"job", "checkpoint", "blocked", "--wait"}).code, 0);
-  EXPECT_EQ(Job("blocked")["state"], "RUNNING");
+  EXPECT_EQ(Job("blocked")["state"], "running");
 }
 
 }  // namespace

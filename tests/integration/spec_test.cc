@@ -29,8 +29,8 @@ TEST_F(SpecTest, ALlamaTrainsWithEverythingThatASpecCanAsk) {
                    "true, recompute: full, defer_wgrads: 1, merge_wgrads: 2}}",
        .more = "profile: {steps: 1}\nglobal_batch_size: 8\n"});
   EXPECT_EQ(job["profile"]["verified_parity"], true) << job["profile"];
-  EXPECT_EQ(job["spec"]["model"]["family"], "FAMILY_LLAMA");
-  EXPECT_EQ(job["spec"]["parallelism"]["wire"], "PRECISION_BF16");
+  EXPECT_EQ(job["spec"]["model"]["family"], "llama");
+  EXPECT_EQ(job["spec"]["parallelism"]["wire"], "bf16");
   EXPECT_THAT(
       ReadRun("all", 0, "program.txt"),
       AllOf(HasSubstr("rotary"), HasSubstr("rms_norm"), HasSubstr("swiglu"), HasSubstr("dropout"),
@@ -95,9 +95,9 @@ TEST_F(SpecTest, AModelThatDoesNotFitTheNodeFailsInPrepareNamingItsArenas) {
   const Outcome tried = Stretto(Submit(giant, {"--dry-run", "-o", "json"}));
   EXPECT_EQ(tried.code, 1);
   const Json plan = tried.json();
-  const Json job = RunJob(giant, "FAILED");
+  const Json job = RunJob(giant, "failed");
   const Json prepared = ConditionOf(job, "Prepared");
-  EXPECT_EQ(prepared["status"], "FALSE");
+  EXPECT_EQ(prepared["status"], "false");
   EXPECT_EQ(prepared["reason"], "InsufficientMemory");
   // Two ranks share 174.6e9 parameters of 16 bytes each.
   EXPECT_THAT(prepared["message"].get<std::string>(),
@@ -108,7 +108,7 @@ TEST_F(SpecTest, AModelThatDoesNotFitTheNodeFailsInPrepareNamingItsArenas) {
                     HasSubstr("in prepare")));
   // What a dry run has told before is what the rank's check found.
   EXPECT_EQ(plan["fits"], false);
-  const int64_t bytes = std::stoll(plan["plan"]["ranks"][0]["bytes"].get<std::string>());
+  const int64_t bytes = Int(plan["plan"]["ranks"][0]["bytes"]);
   EXPECT_THAT(prepared["message"].get<std::string>(),
               HasSubstr(absl::StrCat("expected at least ", FormatBytes(2 * bytes),
                                      " for 2 ranks of the job: ", FormatBytes(bytes), " each")));

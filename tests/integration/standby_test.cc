@@ -64,10 +64,10 @@ class StandbyTest : public WithStandby<ClusterTest> {
     EXPECT_LT(reported, kFailOver);
   }
   void ExpectNothingLost(int steps) {
-    const Json job = AwaitState("trains", "SUCCEEDED");
+    const Json job = AwaitState("trains", "succeeded");
     EXPECT_EQ(job["attempt"], 1);
     EXPECT_EQ(NumbersOf(Steps("trains")), Range(1, steps));
-    for (const std::string& name : acknowledged_) AwaitState(name, "SUCCEEDED");
+    for (const std::string& name : acknowledged_) AwaitState(name, "succeeded");
   }
   // A leader that may not lead any more says so and is gone.
   void ExpectEnded(Coordinator& coordinator) {

@@ -46,7 +46,7 @@ TEST_F(StateTest, LostStateEndsNoRunAndLosesNoStepOnceItIsRestored) {
   fs::remove_all(Path("coordinator"));
   fs::rename(Path("kept"), Path("coordinator"));
   StartCoordinator();
-  AwaitState("survivor", "SUCCEEDED");
+  AwaitState("survivor", "succeeded");
   EXPECT_EQ(TrainerPid("survivor", 0), trainer);
   EXPECT_EQ(NumbersOf(Steps("survivor")), Range(1, 60));
 }
@@ -75,7 +75,7 @@ TEST_F(StateTest, WorkerAtAnotherClustersCoordinatorIsRefusedAndItsTrainersLive)
   EXPECT_TRUE(IsRunning(trainer));
   grpc_port_ = port;
   StartWorker("node-a", 2);
-  AwaitState("mine", "SUCCEEDED");
+  AwaitState("mine", "succeeded");
   EXPECT_EQ(TrainerPid("mine", 0), trainer);
   EXPECT_EQ(NumbersOf(Steps("mine")), Range(1, 60));
 }
@@ -96,7 +96,7 @@ TEST_F(StateTest, ANameThatWasUsedBeforeTheStateWasLostMixesNoCheckpoints) {
   }
   const Json resumed =
       RunJob({.name = "third", .steps = 8, .more = "checkpoint: {resume_from: twice}\nseed: 5\n"},
-             "FAILED");
+             "failed");
   const Json ended = ConditionOf(resumed, "Succeeded");
   EXPECT_EQ(ended["reason"], "ResumeRefused");
   EXPECT_THAT(ended["message"].get<std::string>(),
@@ -121,7 +121,7 @@ TEST_F(StateTest, ACancelledJobIsSaved) {
   StartCluster();
   SubmitSlow("enough", 100000);
   EXPECT_EQ(Stretto({"job", "cancel", "enough"}).code, 0);
-  const Json job = AwaitState("enough", "CANCELLED");
+  const Json job = AwaitState("enough", "cancelled");
   EXPECT_EQ(job["progress"]["last_checkpoint"],
             absl::StrFormat("step-%08d", LoggedStep("enough", 0)));
 }

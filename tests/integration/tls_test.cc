@@ -220,7 +220,7 @@ TEST_F(TlsClusterTest, FilesAreReplacedWhileAJobTrainsAndNoStepIsLost) {
   coordinator().Kill();
   StartCoordinator(Flags(
       {Path("coordinator-tls.ca"), Path("coordinator-tls.crt"), Path("coordinator-tls.key")}));
-  const Json job = AwaitState("steady", "SUCCEEDED");
+  const Json job = AwaitState("steady", "succeeded");
   EXPECT_EQ(TrainerPid("steady", 0), trainer);
   EXPECT_EQ(job["attempt"], 1);
   EXPECT_EQ(NumbersOf(Steps("steady")), Range(1, 40));

@@ -21,7 +21,7 @@ using ::testing::StartsWith;
 class TraceTest : public ClusterTest {
  protected:
   Json Trace(const std::string& job, const std::string& steps) {
-    const Outcome outcome = Stretto({"job", "trace", job, "--steps", steps, "-o", "-"});
+    const Outcome outcome = Stretto({"job", "trace", job, "--steps", steps, "--output", "-"});
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     return outcome.json();
   }
@@ -134,10 +134,10 @@ TEST_F(TraceTest, OfAWorkerThatIsGoneSaysSo) {
   RunJob({.name = "orphan", .steps = 2});
   worker("node-a").Kill();
   AwaitJob("orphan", "to lose its worker", [this](const Json&) {
-    return absl::StrContains(Stretto({"job", "trace", "orphan", "-o", "-"}).err,
+    return absl::StrContains(Stretto({"job", "trace", "orphan", "--output", "-"}).err,
                              "is not connected");
   });
-  const Outcome outcome = Stretto({"job", "trace", "orphan", "-o", "-"});
+  const Outcome outcome = Stretto({"job", "trace", "orphan", "--output", "-"});
   EXPECT_EQ(outcome.code, 1);
   EXPECT_THAT(outcome.err, HasSubstr("worker node-a, which holds the trace of rank 0 of job "
                                      "orphan, is not connected"));

@@ -4,10 +4,12 @@
 
 #include <filesystem>
 #include <sstream>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "proto/base/files.h"
 #include "tests/integration/cluster.h"
 
 namespace stretto::integration {
@@ -93,7 +95,7 @@ TEST_F(TrainTest, CancelEndsARunningJobButNotAFinishedOne) {
   EXPECT_EQ(Stretto({"job", "cancel", "long"}).code, 0);
   EXPECT_EQ(waiting->Wait(), 4);
   const Json job = Job("long");
-  EXPECT_EQ(job["state"], "CANCELLED");
+  EXPECT_EQ(job["state"], "cancelled");
   EXPECT_FALSE(job.contains("first_failure")) << job["first_failure"];
   const Json ended = ConditionOf(job, "Succeeded");
   EXPECT_EQ(ended["reason"], "Cancelled");
@@ -112,7 +114,7 @@ TEST_F(TrainTest, CancelledBeforeItIsPlacedItNeverRuns) {
   ASSERT_EQ(Stretto(Submit({.name = "early"}, {})).code, 0);
   EXPECT_EQ(Stretto({"job", "cancel", "early"}).code, 0);
   const Json job = Job("early");
-  EXPECT_EQ(job["state"], "CANCELLED");
+  EXPECT_EQ(job["state"], "cancelled");
   EXPECT_EQ(ConditionOf(job, "Succeeded")["message"], "cancelled before it was placed");
   EXPECT_EQ(Stretto({"job", "watch", "early"}).code, 4);
 }
@@ -208,6 +210,20 @@ TEST_F(TrainTest, ProfileOnAnEmulatedLinkIsVerifiedAndComparable) {
   StartCoordinator();
   EXPECT_EQ(said(), before);
   EXPECT_EQ(before.find(" nan"), std::string::npos) << before;
+}
+
+TEST_F(TrainTest, APrintedJobTrainsTheSameAgain) {
+  StartCluster();
+  RunJob({.name = "first", .steps = 3});
+  const std::string dry =
+      Stretto(Submit({.name = "dry", .steps = 3}, {"--dry-run", "-o", "json"})).out;
+  const std::string got = Stretto({"job", "get", "first", "-o", "yaml"}).out;
+  for (const auto& [name, text] : {std::pair("from-get", got), std::pair("from-dry", dry)}) {
+    ASSERT_TRUE(WriteFileAtomic(Path(name), text).ok());
+    const Outcome again = Stretto({"job", "submit", Path(name), "--name", name, "--wait"});
+    EXPECT_EQ(again.code, 0) << again.err << text;
+    EXPECT_EQ(Losses(name), Losses("first"));
+  }
 }
 
 TEST_F(TrainTest, MistakeInTheJobFileIsNamedWithLineAndColumn) {

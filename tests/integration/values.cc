@@ -5,7 +5,6 @@
 
 #include <numeric>
 
-#include "absl/strings/numbers.h"
 #include "proto/base/clock.h"
 #include "proto/base/files.h"
 #include "tests/integration/process.h"
@@ -27,11 +26,8 @@ Json ConditionOf(const Json& job, const std::string& type) {
 }
 
 int64_t Int(const Json& value) {
-  if (value.is_number()) return value.get<int64_t>();
-  int64_t number = 0;
-  const std::string text = value.get<std::string>();
-  EXPECT_TRUE(absl::SimpleAtoi(text, &number)) << text;
-  return number;
+  EXPECT_TRUE(value.is_number_integer()) << value;
+  return value.is_number_integer() ? value.get<int64_t>() : 0;
 }
 
 std::vector<int64_t> Range(int64_t first, int64_t last) {

@@ -16,7 +16,7 @@ using Json = nlohmann::json;
 std::string ContentOf(const std::string& path);
 // The job's condition of this type; fails the test when there is none.
 Json ConditionOf(const Json& job, const std::string& type);
-// Numbers of 64 bits are strings in JSON.
+// Expects a number, and returns it.
 int64_t Int(const Json& value);
 // The steps first..last, each once, in order.
 std::vector<int64_t> Range(int64_t first, int64_t last);

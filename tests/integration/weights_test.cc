@@ -83,7 +83,7 @@ class WeightsTest : public ClusterTest {
   void ExpectRefused(const std::string& name, const std::string& model,
                      const std::vector<std::string>& parts) {
     const Json job =
-        RunJob({.name = name, .steps = 1, .model = model, .data = "sequence"}, "FAILED");
+        RunJob({.name = name, .steps = 1, .model = model, .data = "sequence"}, "failed");
     const Json ended = ConditionOf(job, "Succeeded");
     EXPECT_EQ(ended["reason"], "WeightsInvalid");
     for (const std::string& part : parts) {
@@ -135,7 +135,7 @@ TEST_F(WeightsTest, DataOfAnotherTokenizerIsRefusedUnlessAllowed) {
                   prefix, {.kind = "bytes", .vocab_size = 90, .end_of_document = 1, .hash = hash})
                   .ok());
   JobFile job{.name = "other", .steps = 1, .model = Model(golden, 16), .data = "sequence"};
-  const Json refused = ConditionOf(RunJob(job, "FAILED"), "Succeeded");
+  const Json refused = ConditionOf(RunJob(job, "failed"), "Succeeded");
   EXPECT_EQ(refused["reason"], "DataInvalid");
   for (const std::string& part : {prefix + ".tokenizer.json: found tokenizer bytes with hash aaaa",
                                   "expected that of the weights, " + own + " with hash 44136fa3"}) {

@@ -52,7 +52,7 @@ class Daemons(unittest.TestCase):
         words = "the voice enters before last one has finished its theme".split()
         (cls.folder / "text.txt").write_text(" ".join(draw.choice(words) for _ in range(8000)))
         (cls.folder / "data").mkdir()
-        subprocess.run([BIN / "stretto-data", "prepare", cls.folder / "text.txt", "-o",
+        subprocess.run([BIN / "stretto-data", "prepare", cls.folder / "text.txt", "--output",
                         cls.folder / "data/text"], check=True, capture_output=True)
 
     @classmethod
@@ -116,8 +116,12 @@ class ClusterTest(Daemons):
         self.assertEqual([worker.name for worker in self.client.workers()], ["workers/a"])
         self.assertTrue(self.client.events("first"))
 
+        for form in ("json", "yaml"):
+            whole = self.cli("job", "get", "first", "-o", form).stdout
+            self.assertEqual(stretto.parse_job(whole).spec, self.client.get("first").spec)
+
         table = self.client.metrics("first", first=2)
-        printed = json.loads(self.cli("job", "metrics", "first", "--json", "--steps", "2:").stdout)
+        printed = json.loads(self.cli("job", "metrics", "first", "-o", "json", "--steps", "2:").stdout)
         self.assertEqual(list(table), printed)  # each column, each value, each bit
         try:
             frame = table.to_pandas()

@@ -60,6 +60,17 @@ seed: 18446744073709551615
                          [pb.RestartSpec.CRASH, pb.RestartSpec.NODE_LOSS])
         self.assertTrue(read.spec.checkpoint.HasField("asynchronous"))
 
+    def test_a_printed_job_is_a_job_file(self):
+        job = "{name: jobs/gpt, uid: 7f, state: running, spec: {steps: 3, seed: 0}, attempt: 1}"
+        for text in (job, f"{{job: {job}, fits: true}}"):
+            read = stretto.parse_job(text)
+            self.assertEqual((read.name, read.spec.steps), ("gpt", 3))
+        self.refused("{name: jobs/gpt, spce: {}, spec: {}}", 'j.yaml:1:18: unknown field "spce"; '
+                     "expected one of: " + ", ".join(pb.Job.DESCRIPTOR.fields_by_name))
+        self.refused("name: jobs/gpt\nspec:\n  stepz: 3\n",
+                     'j.yaml:3:10: unknown field "stepz"; did you mean "steps"?')
+        self.refused("job: 3\n", "j.yaml:1:6: found 3, expected the fields of a job")
+
     def test_an_empty_section_is_set(self):
         self.assertTrue(stretto.parse_job("eval: {}").spec.HasField("eval"))
 

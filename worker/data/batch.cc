@@ -2,7 +2,6 @@
 #include "worker/data/batch.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -12,11 +11,9 @@
 namespace stretto {
 namespace {
 
-using nlohmann::ordered_json;
-
-std::string TextOf(const ordered_json& batch) {
+std::string BatchText(const Document& batch) {
   std::string text;
-  for (const ordered_json& sample : batch["samples"]) {
+  for (const Document& sample : batch["samples"]) {
     const auto tokens = sample["tokens"].get<std::vector<int32_t>>();
     const bool more = static_cast<int64_t>(tokens.size()) < batch["sequence_length"];
     absl::StrAppend(&text, "sample ", sample["sample"].get<int64_t>(), ": ",
@@ -33,10 +30,10 @@ absl::StatusOr<std::string> DescribeBatch(const BatchOptions& options) {
   const int64_t length = options.data.sequence_length;
   const int64_t shown = std::min(options.tokens, length);
   const int64_t first = (options.step - 1) * options.sequences;
-  ordered_json batch = {{"step", options.step},
-                        {"seed", options.data.seed},
-                        {"sequence_length", length},
-                        {"samples", ordered_json::array()}};
+  Document batch = {{"step", options.step},
+                    {"seed", options.data.seed},
+                    {"sequence_length", length},
+                    {"samples", Document::array()}};
   std::vector<int32_t> tokens(length), targets(tokens.size());
   for (int64_t sample = first; sample < first + options.sequences; ++sample) {
     const auto [stream, begin] = data.train().Locate(sample);
@@ -47,8 +44,7 @@ absl::StatusOr<std::string> DescribeBatch(const BatchOptions& options) {
          {"begin", begin},
          {"tokens", std::vector<int32_t>(tokens.begin(), tokens.begin() + shown)}});
   }
-  if (!options.json) return TextOf(batch);
-  return batch.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+  return options.format == OutputFormat::kTable ? BatchText(batch) : TextOf(batch, options.format);
 }
 
 }  // namespace stretto

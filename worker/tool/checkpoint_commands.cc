@@ -24,6 +24,7 @@
 #include "proto/base/progress_line.h"
 #include "proto/base/status_macros.h"
 #include "proto/base/units.h"
+#include "proto/commands/choice.h"
 #include "worker/checkpoint/checkpoint.h"
 #include "worker/checkpoint/job_folder.h"
 #include "worker/exchange/export_folder.h"
@@ -50,41 +51,51 @@ void Fail(const absl::Status& status) {
   throw CLI::RuntimeError(1);
 }
 
-void PrintOrFail(const absl::StatusOr<std::string>& text, bool json = false) {
+void PrintOrFail(const absl::StatusOr<std::string>& text, OutputFormat format) {
   if (!text.ok()) Fail(text.status());
-  absl::FPrintF(stdout, "%s", json ? *text : Printable(*text));
+  absl::FPrintF(stdout, "%s", format == OutputFormat::kTable ? Printable(*text) : *text);
 }
 
 void AddList(CLI::App* group) {
   struct Flags {
-    std::string folder, root;
-    bool json = false;
+    std::string folder, root, format = "table";
   };
   CLI::App* command = group->add_subcommand("list", "List the checkpoints of a job");
+  command->footer(
+      "stretto checkpoint list checkpoints/gpt\n"
+      "stretto checkpoint list gpt --root checkpoints -o json");
   auto flags = std::make_shared<Flags>();
   command
       ->add_option("FOLDER", flags->folder,
                    "folder of the job's checkpoints; with --root, the job name")
       ->required();
-  command->add_option("--root", flags->root, "checkpoint root of the workers");
-  command->add_flag("--json", flags->json, "print JSON");
+  command->add_option("--root", flags->root, "checkpoint root of the workers")->type_name("DIR");
+  AddFormat(command, &flags->format);
   command->callback([flags] {
     const std::string folder =
         flags->root.empty() ? flags->folder : absl::StrCat(flags->root, "/", flags->folder);
-    PrintOrFail(ListCheckpoints(folder, flags->json, absl::Now()), flags->json);
+    const OutputFormat format = FormatOf(flags->format);
+    PrintOrFail(ListCheckpoints(folder, format, absl::Now()), format);
   });
 }
 
 void AddInspect(CLI::App* group) {
   CLI::App* command = group->add_subcommand("inspect", "Show the model that weights belong to");
+  command->footer(
+      "stretto checkpoint inspect checkpoints/gpt\n"
+      "stretto checkpoint inspect hf:gpt2 --spec");
   auto options = std::make_shared<InspectModelOptions>();
   command->add_option("MODEL", options->name, kModelHelp)->required();
   command->add_flag("--tensors", options->tensors, "show every tensor");
-  CLI::Option* json = command->add_flag("--json", options->json, "print JSON");
+  const auto format = std::make_shared<std::string>("table");
+  CLI::Option* document = AddFormat(command, format.get());
   command
       ->add_flag("--spec", options->spec, "print the `model:` block of a job file for this model")
-      ->excludes(json);
-  command->callback([options] { PrintOrFail(InspectModel(*options), options->json); });
+      ->excludes(document);
+  command->callback([options, format] {
+    options->format = FormatOf(*format);
+    PrintOrFail(InspectModel(*options), options->format);
+  });
 }
 
 // Returns every checkpoint of a job, or the named model.
@@ -131,6 +142,9 @@ void Verify(const std::string& name) {
 void AddVerify(CLI::App* group) {
   CLI::App* command = group->add_subcommand(
       "verify", "Read a whole model and report damage, without changing anything");
+  command->footer(
+      "stretto checkpoint verify checkpoints/gpt\n"
+      "stretto checkpoint verify checkpoints/gpt/step-00000100");
   auto name = std::make_shared<std::string>();
   command
       ->add_option(
@@ -198,22 +212,26 @@ void RunExport(ExportFlags& flags) {
 void AddExport(CLI::App* group) {
   CLI::App* command = group->add_subcommand(
       "export", "Write a model in another format; a failed export leaves nothing behind");
+  command->footer(
+      "stretto checkpoint export checkpoints/gpt --format hf --output gpt-hf\n"
+      "stretto checkpoint export checkpoints/gpt/best --format llmc -f gpt-llmc");
   auto flags = std::make_shared<ExportFlags>();
   command->add_option("MODEL", flags->model, kModelHelp)->required();
-  command
-      ->add_option(
-          "--format", flags->format,
-          "hf writes a folder for transformers; llmc writes a folder with model.bin for llm.c")
-      ->check(CLI::IsMember({"hf", "llmc"}))
-      ->required();
-  command->add_option("-o,--output", flags->options.output, "folder to create")->required();
-  command
-      ->add_option("--dtype", flags->dtype, "data type of the weights (default: that of the model)")
-      ->check(CLI::IsMember({"f32", "bf16", "f16"}));
+  Choice(command
+             ->add_option("-o,--format", flags->format,
+                          "format of the folder: hf is for transformers; llmc has a model.bin for "
+                          "llm.c")
+             ->required(),
+         "hf|llmc");
+  AddOutput(command, &flags->options.output, "DIR", "folder to create")->required();
+  Choice(command->add_option("--dtype", flags->dtype,
+                             "data type of the weights (default: that of the model)"),
+         "f32|bf16|f16");
   CLI::Option* const shard_size = command->add_option(
       "--max-shard-size", flags->options.max_shard_bytes,
       "maximum size of the tensors in one file, such as 500MB or 2GB; only with --format hf "
       "(default: 5GB)");
+  shard_size->type_name("SIZE");
   shard_size->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))->check(CLI::PositiveNumber);
   command->add_flag("--optimizer", flags->optimizer,
                     "also write the state of the optimizer, for checkpoint.resume_from; only for a "
@@ -235,11 +253,8 @@ void AddCheckpointCommands(CLI::App& app) {
   CLI::App* group = app.add_subcommand("checkpoint", "Inspect, verify and export checkpoints");
   group->require_subcommand(1);
   group->footer(
-      "Examples:\n"
-      "  stretto checkpoint list checkpoints/gpt\n"
-      "  stretto checkpoint inspect hf:gpt2 --spec\n"
-      "  stretto checkpoint verify checkpoints/gpt/step-00000100\n"
-      "  stretto checkpoint export checkpoints/gpt --format hf -o gpt-hf");
+      "stretto checkpoint list checkpoints/gpt\n"
+      "stretto checkpoint export checkpoints/gpt --format hf --output gpt-hf");
   AddList(group);
   AddInspect(group);
   AddVerify(group);

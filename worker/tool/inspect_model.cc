@@ -8,7 +8,6 @@
 
 #include <filesystem>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
 #include <vector>
@@ -29,8 +28,6 @@
 namespace stretto {
 namespace {
 
-using nlohmann::ordered_json;
-
 // The number of elements of the model itself, without the vocabulary's padding.
 int64_t ElementsOf(const Parameter& parameter) {
   std::vector<int64_t> shape = parameter.shape;
@@ -47,20 +44,19 @@ int64_t ParameterCount(const ModelSpec& model) {
 std::string Number(double value) { return nlohmann::json(value).dump(); }
 
 // Returns the fields of ModelSpec in job.proto; the note of a checkpoint uses their names.
-ordered_json ModelFields(const ModelSpec& model) {
-  ordered_json fields =
-      ordered_json::parse(ModelNoteText({.model = model, .dtype = "", .tokenizer = ""}));
+Document ModelFields(const ModelSpec& model) {
+  Document fields = Document::parse(ModelNoteText({.model = model, .dtype = "", .tokenizer = ""}));
   for (const char* key : {"weights", "tokenizer"}) fields.erase(key);
   if (model.rotary_scaling.kind == RotaryScaling::Kind::kNone) fields.erase("rotary_scaling");
   return fields;
 }
 
-std::string Plain(const ordered_json& value) {
+std::string Plain(const Document& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
 // "{kind: linear, factor: 2.0}"
-std::string InlineMap(const ordered_json& map) {
+std::string InlineMap(const Document& map) {
   std::vector<std::string> members;
   for (const auto& member : map.items()) {
     members.push_back(absl::StrCat(member.key(), ": ", Plain(member.value())));
@@ -79,14 +75,14 @@ std::string Positions(const ModelSpec& model) {
     return absl::StrCat(model.sequence_length, ", learned");
   }
   std::string text = absl::StrCat(model.sequence_length, ", rotary with base ", model.rotary_base);
-  const ordered_json fields = ModelFields(model);
+  const Document fields = ModelFields(model);
   if (fields.contains("rotary_scaling")) {
     absl::StrAppend(&text, ", scaled: ", InlineMap(fields["rotary_scaling"]));
   }
   return text;
 }
 
-std::string TextOf(const Inspected& found, bool tensors) {
+std::string TableOf(const Inspected& found, bool tensors) {
   const ModelSpec& model = found.source.model();
   std::string text;
   const auto line = [&](absl::string_view key, const auto&... values) {
@@ -120,9 +116,9 @@ std::string TextOf(const Inspected& found, bool tensors) {
   return text;
 }
 
-std::string JsonOf(const Inspected& found, bool tensors) {
+Document DocumentOf(const Inspected& found, bool tensors) {
   const ModelSpec& model = found.source.model();
-  ordered_json document;
+  Document document;
   document["name"] = found.source.name();
   document["model"] = ModelFields(model);
   document["padded_vocab"] = model.padded_vocab();
@@ -130,7 +126,7 @@ std::string JsonOf(const Inspected& found, bool tensors) {
   document["weights"] = found.source.dtype();
   document["tokenizer_files"] = found.source.tokenizer_files();
   if (found.state) {
-    ordered_json& training = document["training"];
+    Document& training = document["training"];
     training["step"] = found.state->step;
     training["updates"] = found.state->updates;
     training["samples"] = found.state->consumed_samples;
@@ -144,14 +140,14 @@ std::string JsonOf(const Inspected& found, bool tensors) {
       document["tensors"].push_back({{"name", parameter.name}, {"shape", parameter.shape}});
     }
   }
-  return document.dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+  return document;
 }
 
 }  // namespace
 
 std::string JobFileModel(const ModelSpec& model, const std::string& initial_weights) {
   std::string text = "model:\n";
-  const ordered_json fields = ModelFields(model);
+  const Document fields = ModelFields(model);
   for (const auto& field : fields.items()) {
     absl::StrAppend(&text, "  ", field.key(), ": ",
                     field.value().is_object() ? InlineMap(field.value()) : Plain(field.value()),
@@ -160,8 +156,7 @@ std::string JobFileModel(const ModelSpec& model, const std::string& initial_weig
   if (!initial_weights.empty()) {
     absl::StrAppend(
         &text, "  # relative to the workers' data root\n  initial_weights: ",
-        ordered_json(initial_weights).dump(-1, ' ', false, ordered_json::error_handler_t::replace),
-        "\n");
+        Document(initial_weights).dump(-1, ' ', false, Document::error_handler_t::replace), "\n");
   }
   return text;
 }
@@ -185,7 +180,9 @@ absl::StatusOr<std::string> InspectModel(const InspectModelOptions& options) {
     ASSIGN_OR_RETURN(const Manifest manifest, ReadManifest(name));
     found.state = manifest.state;
   }
-  return options.json ? JsonOf(found, options.tensors) : TextOf(found, options.tensors);
+  return options.format == OutputFormat::kTable
+             ? TableOf(found, options.tensors)
+             : TextOf(DocumentOf(found, options.tensors), options.format);
 }
 
 }  // namespace stretto

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "proto/document/document.h"
 #include "worker/engine/spec/spec.h"
 
 namespace stretto {
@@ -12,7 +13,7 @@ namespace stretto {
 struct InspectModelOptions {
   std::string name;  // in the form of OpenModel
   bool tensors = false;
-  bool json = false;
+  OutputFormat format = OutputFormat::kTable;
   bool spec = false;
 };
 

@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <tuple>
 #include <vector>
@@ -114,10 +113,10 @@ std::string Table(const std::vector<Row>& rows, absl::Time now) {
   return text;
 }
 
-std::string Json(const std::vector<Row>& rows) {
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+Document ListOf(const std::vector<Row>& rows) {
+  Document list = Document::array();
   for (const Row& row : rows) {
-    nlohmann::ordered_json entry;
+    Document entry;
     entry["name"] = row.name;
     entry["step"] = row.step;
     entry["bytes"] = row.bytes;
@@ -132,12 +131,12 @@ std::string Json(const std::vector<Row>& rows) {
     if (!row.problem.empty()) entry["problem"] = row.problem;
     list.push_back(std::move(entry));
   }
-  return list.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  return list;
 }
 
 }  // namespace
 
-absl::StatusOr<std::string> ListCheckpoints(const std::string& job_folder, bool json,
+absl::StatusOr<std::string> ListCheckpoints(const std::string& job_folder, OutputFormat format,
                                             absl::Time now) {
   ASSIGN_OR_RETURN(const std::vector<JobEntry> entries, ListJobFolder(job_folder));
   if (entries.empty()) {
@@ -149,7 +148,7 @@ absl::StatusOr<std::string> ListCheckpoints(const std::string& job_folder, bool 
   std::sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
     return std::tie(a.step, a.name) < std::tie(b.step, b.name);
   });
-  return json ? Json(rows) : Table(rows, now);
+  return format == OutputFormat::kTable ? Table(rows, now) : TextOf(ListOf(rows), format);
 }
 
 }  // namespace stretto

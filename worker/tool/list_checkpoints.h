@@ -6,13 +6,14 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "proto/document/document.h"
 
 namespace stretto {
 
 // Returns a table or JSON with every checkpoint folder by step: size, age (JSON: time), samples and
 // tokens trained on, TP size, and whether manifest and sizes are correct. Errors: NotFound (no such
 // folder, or not a job's), those of ErrnoStatus.
-absl::StatusOr<std::string> ListCheckpoints(const std::string& job_folder, bool json,
+absl::StatusOr<std::string> ListCheckpoints(const std::string& job_folder, OutputFormat format,
                                             absl::Time now);
 
 }  // namespace stretto

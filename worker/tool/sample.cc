@@ -15,7 +15,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <system_error>
 
@@ -132,7 +131,7 @@ class Output {
 // Generates, and prints text as it arrives. On an error *sampled has the results so far.
 absl::Status WriteText(const SampleOptions& options, const Tokenizer* tokenizer, Decoder& decoder,
                        Sampled* sampled) {
-  Output output(options.json);
+  Output output(options.format != OutputFormat::kTable);
   std::optional<TextStream> stream;
   if (tokenizer != nullptr) stream.emplace(*tokenizer, sampled->prompt);
   const auto write = [&](const std::string& text) {
@@ -166,20 +165,18 @@ absl::Status WriteText(const SampleOptions& options, const Tokenizer* tokenizer,
   return ending.status();
 }
 
-absl::Status WriteJson(const SampleOptions& options, const Sampled& sampled, bool with_text) {
-  nlohmann::ordered_json json = {{"model", options.model},
-                                 {"prompt_tokens", sampled.prompt},
-                                 {"tokens", sampled.tokens},
-                                 {"ending", sampled.ending},
-                                 {"temperature", options.choice.temperature},
-                                 {"top_p", options.choice.top_p},
-                                 {"seed", options.choice.seed},
-                                 {"prompt_seconds", absl::ToDoubleSeconds(sampled.prompt_time)},
-                                 {"seconds", absl::ToDoubleSeconds(sampled.time)}};
-  if (with_text) json["text"] = sampled.text;
-  using Handler = nlohmann::ordered_json::error_handler_t;
-  return WriteAll(STDOUT_FILENO, json.dump(-1, ' ', false, Handler::replace) + "\n",
-                  "standard output");
+absl::Status WriteDocument(const SampleOptions& options, const Sampled& sampled, bool with_text) {
+  Document answer = {{"model", options.model},
+                     {"prompt_tokens", sampled.prompt},
+                     {"tokens", sampled.tokens},
+                     {"ending", sampled.ending},
+                     {"temperature", options.choice.temperature},
+                     {"top_p", options.choice.top_p},
+                     {"seed", options.choice.seed},
+                     {"prompt_seconds", absl::ToDoubleSeconds(sampled.prompt_time)},
+                     {"seconds", absl::ToDoubleSeconds(sampled.time)}};
+  if (with_text) answer["text"] = sampled.text;
+  return WriteAll(STDOUT_FILENO, TextOf(answer, options.format), "standard output");
 }
 
 std::string Rate(size_t tokens, absl::Duration time) {
@@ -224,8 +221,9 @@ absl::Status Sample(const SampleOptions& options, const std::function<bool()>& i
   }
   const absl::Status status = WriteText(options, tokenizer.get(), *decoder, &sampled);
   if (!status.ok() && !absl::IsCancelled(status)) return status;
-  if (options.json) RETURN_IF_ERROR(WriteJson(options, sampled, tokenizer != nullptr));
-  if (options.stats || (!options.json && ::isatty(STDERR_FILENO) == 1)) {
+  const bool document = options.format != OutputFormat::kTable;
+  if (document) RETURN_IF_ERROR(WriteDocument(options, sampled, tokenizer != nullptr));
+  if (options.stats || (!document && ::isatty(STDERR_FILENO) == 1)) {
     ShowStatistics(sampled, decoder->threads());
   }
   return status;

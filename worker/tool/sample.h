@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "proto/document/document.h"
 #include "worker/sample/token_chooser.h"
 
 namespace stretto {
@@ -21,7 +22,8 @@ struct SampleOptions {
   ChoiceOptions choice = {.temperature = 0.8, .top_p = 0.95};
   std::string tokenizer, end_of_document;  // for MakeTokenizer; empty: the model's own
   int threads = 0;                         // 0: one per core
-  bool json = false, stats = false;
+  bool stats = false;
+  OutputFormat format = OutputFormat::kTable;
   std::string logits;  // file; empty: none
 };
 

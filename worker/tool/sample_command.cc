@@ -10,6 +10,7 @@
 #include "proto/base/files.h"
 #include "proto/base/printable.h"
 #include "proto/base/status_macros.h"
+#include "proto/commands/choice.h"
 #include "worker/tool/interrupt.h"
 #include "worker/tool/sample.h"
 
@@ -35,8 +36,10 @@ void Run(const SampleOptions& options, const std::string& prompt_file) {
 
 void AddPrompt(CLI::App* command, SampleOptions* options, std::string* prompt_file) {
   CLI::Option* text = command->add_option("--prompt", options->prompt, "text to continue");
-  CLI::Option* file = command->add_option("--prompt-file", *prompt_file,
-                                          "file with the text to continue; - reads standard input");
+  CLI::Option* file = command
+                          ->add_option("--prompt-file", *prompt_file,
+                                       "file with the text to continue; - reads standard input")
+                          ->type_name("FILE");
   CLI::Option* ids =
       command
           ->add_option(
@@ -56,17 +59,19 @@ void AddSampleCommand(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("sample", "Generate text with a model on this machine's CPU");
   command->footer(
-      "MODEL is the folder of a checkpoint, the folder of a job (uses its newest checkpoint;\n"
-      "JOB/best its best), hf:FOLDER or llmc:FILE. The text ends after --tokens tokens, at the\n"
-      "end of a document, or at the sequence length of the model. The same seed generates the\n"
-      "same text.\n"
-      "Examples:\n"
-      "  stretto sample checkpoints/gpt --prompt \"Once upon a time\"\n"
-      "  stretto sample hf:my-model --prompt-file - --temperature 0 < prompt.txt\n"
-      "  stretto sample llmc:gpt2_124M.bin --tokenizer hf:gpt2 --prompt Hello --top-p 0.9");
-  command->add_option("MODEL", options->model, "model to sample from")->required();
+      "stretto sample checkpoints/gpt --prompt \"Once upon a time\"\n"
+      "stretto sample hf:my-model --prompt-file - --temperature 0 < prompt.txt\n"
+      "stretto sample llmc:model.bin --tokenizer hf:gpt2 --prompt Hello --top-p 0.9");
+  command
+      ->add_option("MODEL", options->model,
+                   "folder of a checkpoint, or of a job (uses its newest checkpoint; JOB/best "
+                   "its best); hf:FOLDER; or llmc:FILE")
+      ->required();
   AddPrompt(command, options.get(), prompt_file.get());
-  command->add_option("--tokens", options->tokens, "maximum number of tokens")
+  command
+      ->add_option("--tokens", options->tokens,
+                   "maximum number of tokens; the text ends earlier at the end of a document "
+                   "and at the sequence length of the model")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command
@@ -77,21 +82,32 @@ void AddSampleCommand(CLI::App& app) {
       ->add_option("--top-p", options->choice.top_p,
                    "choose among the likeliest tokens whose probabilities add up to this")
       ->capture_default_str();
-  command->add_option("--seed", options->choice.seed, "seed of the random choices")
+  command
+      ->add_option("--seed", options->choice.seed,
+                   "seed of the random choices; the same seed generates the same text")
       ->capture_default_str();
-  command->add_option(
-      "--tokenizer", options->tokenizer,
-      "tokenizer: bytes, sentencepiece:MODEL_FILE or hf:FOLDER (default: the model's own)");
-  command->add_option("--end-of-document", options->end_of_document,
-                      "token that ends the text (default: the one that hf:FOLDER names)");
+  command
+      ->add_option(
+          "--tokenizer", options->tokenizer,
+          "tokenizer: bytes, sentencepiece:MODEL_FILE or hf:FOLDER (default: the model's own)")
+      ->type_name("TOKENIZER");
+  command
+      ->add_option("--end-of-document", options->end_of_document,
+                   "token that ends the text (default: the one that hf:FOLDER names)")
+      ->type_name("TOKEN");
   command->add_option("--threads", options->threads, "number of threads (default: one per core)")
       ->check(CLI::Range(1, 1024));
-  command->add_flag("--json", options->json, "print one JSON object at the end");
+  const auto format = std::make_shared<std::string>("table");
+  AddFormat(command, format.get());
   command->add_flag("--stats", options->stats, "print tokens per second to standard error");
-  command->add_option(
-      "--logits", options->logits,
-      "write the logits of the prompt to this file, as float32 [tokens][vocabulary]");
-  command->callback([options, prompt_file] { Run(*options, *prompt_file); });
+  command
+      ->add_option("--logits", options->logits,
+                   "write the logits of the prompt to this file, as float32 [tokens][vocabulary]")
+      ->type_name("FILE");
+  command->callback([options, prompt_file, format] {
+    options->format = FormatOf(*format);
+    Run(*options, *prompt_file);
+  });
 }
 
 }  // namespace stretto

@@ -5,9 +5,9 @@
 #include <ostream>
 #include <string>
 
-namespace stretto::cli {
+#include "proto/document/document.h"
 
-enum class OutputFormat { kTable, kJson, kYaml };
+namespace stretto::cli {
 
 // Borrowed streams and their abilities. One thread.
 struct Terminal {

@@ -13,12 +13,12 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "coordinator/cli/text/nearest_name.h"
 #include "coordinator/cli/yaml/message_text.h"
 #include "coordinator/cli/yaml/spec_yaml.h"
 #include "coordinator/cli/yaml/yaml_tree.h"
 #include "proto/base/address.h"
 #include "proto/base/files.h"
+#include "proto/base/nearest_name.h"
 #include "proto/base/status_macros.h"
 
 namespace stretto::cli {
@@ -98,7 +98,7 @@ absl::Status WriteConfig(const std::string& path, const ConfigFile& config) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) return ErrnoStatus(error.value(), "make folder " + folder);
-  return WriteFileAtomic(path, ToYaml(config));
+  return WriteFileAtomic(path, ToYaml(config, Zeros::kOmitted));
 }
 
 std::vector<std::string> ContextNames(const ConfigFile& config) {

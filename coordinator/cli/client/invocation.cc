@@ -60,8 +60,15 @@ ExitCode ReportError(const Invocation& invocation, const absl::Status& status,
 }
 
 void PrintMessage(const Invocation& invocation, const google::protobuf::Message& message) {
-  invocation.terminal.out << (invocation.format == OutputFormat::kJson ? ToJson(message, true)
-                                                                       : ToYaml(message));
+  PrintDocument(invocation, ToDocument(message));
+}
+
+void PrintDocument(const Invocation& invocation, const Document& document) {
+  invocation.terminal.out << TextOf(document, invocation.format);
+}
+
+void PrintEvent(const Invocation& invocation, const google::protobuf::Message& message) {
+  invocation.terminal.out << StreamText(ToDocument(message), invocation.format) << std::flush;
 }
 
 }  // namespace stretto::cli

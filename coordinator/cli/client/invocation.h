@@ -13,6 +13,7 @@
 #include "coordinator/cli/client/client.h"
 #include "coordinator/cli/yaml/spec_yaml.h"
 #include "google/protobuf/message.h"
+#include "proto/document/document.h"
 
 namespace stretto::cli {
 
@@ -36,7 +37,10 @@ std::string Hint(const Invocation& invocation, absl::string_view arguments);
 ExitCode ReportError(const Invocation& invocation, const absl::Status& status,
                      const JobFile* job_file = nullptr);
 
-// Prints the message as JSON or YAML; the format must not be kTable.
+// Prints an answer as JSON or YAML; the format must not be kTable.
 void PrintMessage(const Invocation& invocation, const google::protobuf::Message& message);
+void PrintDocument(const Invocation& invocation, const Document& document);
+// Prints one of a stream of answers at once; the format must not be kTable.
+void PrintEvent(const Invocation& invocation, const google::protobuf::Message& message);
 
 }  // namespace stretto::cli

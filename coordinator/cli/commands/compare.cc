@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Fetches the steps of each run, reduces them to medians without the first, and prints the runs as
-// columns of one table, or as JSON.
+// columns of one table, or as a document.
 
 #include "coordinator/cli/commands/compare.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
@@ -83,13 +82,11 @@ double PreemptedSeconds(const v1alpha1::Ledger& ledger) {
   return ledger.has_preempted_seconds() ? ledger.preempted_seconds() : kNone;
 }
 
-// JSON has no NaN.
-nlohmann::ordered_json Number(double value) {
-  return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json(nullptr);
-}
+// Null: not known.
+Document Number(double value) { return std::isfinite(value) ? Document(value) : Document(nullptr); }
 
-nlohmann::ordered_json LedgerJson(const v1alpha1::Ledger& ledger) {
-  nlohmann::ordered_json parts = nlohmann::ordered_json::object();
+Document LedgerDocument(const v1alpha1::Ledger& ledger) {
+  Document parts = Document::object();
   for (const v1alpha1::Ledger::Entry& entry : ledger.entries())
     parts[PartName(entry)] = entry.seconds();
   return {{"parts", parts},
@@ -212,8 +209,8 @@ std::string CompareTable(const std::vector<RunFigures>& runs) {
   return Table(headings, rows);
 }
 
-std::string CompareJson(const std::vector<RunFigures>& runs) {
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+Document CompareDocument(const std::vector<RunFigures>& runs) {
+  Document list = Document::array();
   for (const RunFigures& r : runs) {
     list.push_back(
         {{"name", r.name},
@@ -236,11 +233,11 @@ std::string CompareJson(const std::vector<RunFigures>& runs) {
          {"profile_disturbed", r.disturbance},
          {"hidden_interval", Number(r.hidden_interval)},
          {"hidden_saved", Number(r.hidden_saved)},
-         {"ledger", LedgerJson(r.ledger)},
+         {"ledger", LedgerDocument(r.ledger)},
          {"verified_parity", r.verified_parity},
          {"parity", r.parity}});
   }
-  return nlohmann::ordered_json{{"runs", list}}.dump(2) + "\n";
+  return {{"runs", list}};
 }
 
 ExitCode CompareJobs(const Invocation& invocation, const std::vector<std::string>& names) {
@@ -261,8 +258,11 @@ ExitCode CompareJobs(const Invocation& invocation, const std::vector<std::string
   }
   const std::vector<IdealStep> ideals = IdealsOf(jobs);
   for (size_t i = 0; i < runs.size(); ++i) runs[i].ideal = ideals[i];
-  invocation.terminal.out << (invocation.format == OutputFormat::kTable ? CompareTable(runs)
-                                                                        : CompareJson(runs));
+  if (invocation.format == OutputFormat::kTable) {
+    invocation.terminal.out << CompareTable(runs);
+  } else {
+    PrintDocument(invocation, CompareDocument(runs));
+  }
   return ExitCode::kOk;
 }
 

@@ -36,7 +36,7 @@ RunFigures FiguresOf(const v1alpha1::Job& job, const std::vector<v1alpha1::StepR
 // phase.
 std::string CompareTable(const std::vector<RunFigures>& runs);
 // A JSON object with a list "runs".
-std::string CompareJson(const std::vector<RunFigures>& runs);
+Document CompareDocument(const std::vector<RunFigures>& runs);
 
 ExitCode CompareJobs(const Invocation& invocation, const std::vector<std::string>& names);
 

@@ -45,7 +45,8 @@ void SetPath(const std::string& from, std::string* to) {
 ExitCode ViewConfig(const Terminal& terminal, const std::string& path, OutputFormat format) {
   const absl::StatusOr<ConfigFile> config = ReadConfig(path);
   if (!config.ok()) return Report(terminal, config.status());
-  terminal.out << (format == OutputFormat::kJson ? ToJson(*config, true) : ToYaml(*config));
+  terminal.out << TextOf(ToDocument(*config, Zeros::kOmitted),
+                         format == OutputFormat::kTable ? OutputFormat::kYaml : format);
   return kOk;
 }
 

@@ -18,7 +18,8 @@
 #include "coordinator/cli/text/resource_name.h"
 #include "coordinator/cli/text/table.h"
 #include "coordinator/cli/yaml/message_text.h"
-#include "google/protobuf/util/json_util.h"
+#include "coordinator/cli/yaml/spec_yaml.h"
+#include "coordinator/cli/yaml/yaml_tree.h"
 #include "proto/base/printable.h"
 #include "proto/base/status_macros.h"
 #include "proto/base/units.h"
@@ -33,14 +34,13 @@ using v1alpha1::Worker;
 absl::StatusOr<Plan> PlanWith(const std::string& planner, const v1alpha1::JobSpec& spec,
                               Interrupt& interrupt) {
   ASSIGN_OR_RETURN(const std::string json,
-                   RunLimited(planner, ToJson(spec, false), ChildLimits{}, interrupt));
+                   RunLimited({planner}, ToJson(spec, false), ChildLimits{}, interrupt));
   Plan plan;
-  google::protobuf::util::JsonParseOptions options;
-  options.ignore_unknown_fields = true;
-  const auto status = google::protobuf::util::JsonStringToMessage(json, &plan, options);
+  absl::StatusOr<YamlNode> tree = ParseYaml(json, "its answer");
+  const absl::Status status =
+      tree.ok() ? FillMessage(*tree, "its answer", "", &plan, nullptr) : tree.status();
   if (status.ok()) return plan;
-  return absl::InternalError(
-      absl::StrCat(planner, ": found no plan in its answer: ", status.ToString()));
+  return absl::InternalError(absl::StrCat(planner, ": found no plan: ", status.message()));
 }
 
 // Returns the workers of the placement; one that does not answer is left out.

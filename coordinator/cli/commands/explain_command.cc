@@ -17,16 +17,9 @@ ExitCode Explain(const ExplainOptions& options, const Terminal& terminal, Output
     terminal.err << "error: " << doc.status().message() << "\n";
     return kUsage;
   }
-  switch (format) {
-    case OutputFormat::kJson:
-      terminal.out << ExplainJson(*doc, options.recursive);
-      break;
-    case OutputFormat::kYaml:
-      terminal.out << ExplainYaml(*doc, options.recursive);
-      break;
-    case OutputFormat::kTable:
-      terminal.out << ExplainText(*doc, options.recursive, terminal.width);
-  }
+  terminal.out << (format == OutputFormat::kTable
+                       ? ExplainText(*doc, options.recursive, terminal.width)
+                       : TextOf(ExplainDocument(*doc, options.recursive), format));
   return kOk;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A table of columns, each with a name and a function from a step to its text. CSV and JSON are two
-// ways to walk it.
+// A table of columns, each with a name and a function from a step to its text. CSV and the document
+// are two ways to walk it.
 
 #include "coordinator/cli/commands/metrics_command.h"
 
@@ -127,20 +127,17 @@ std::string MetricsCsv(const std::vector<StepReport>& steps) {
   return out;
 }
 
-std::string MetricsJson(const std::vector<StepReport>& steps) {
-  std::string out = "[";
+Document MetricsDocument(const std::vector<StepReport>& steps) {
+  Document rows = Document::array();
   for (const StepReport& step : steps) {
-    absl::StrAppend(&out, &step == &steps.front() ? "\n" : ",\n");
-    const char* comma = "{";
+    Document& row = rows.emplace_back(Document::object());
     for (const Column& column : Columns()) {
       const std::optional<double> value = column.value(step);
       const bool finite = value.has_value() && std::isfinite(*value);
-      absl::StrAppend(&out, comma, "\"", column.name, "\":", finite ? Digits(*value) : "null");
-      comma = ",";
+      row[column.name] = finite ? Document(*value) : Document(nullptr);
     }
-    out += "}";
   }
-  return out + "\n]\n";
+  return rows;
 }
 
 ExitCode JobMetrics(const Invocation& invocation, const MetricsOptions& options) {
@@ -156,7 +153,9 @@ ExitCode JobMetrics(const Invocation& invocation, const MetricsOptions& options)
   }
   const absl::StatusOr<std::vector<StepReport>> steps = StepsOf(invocation, options.name, range);
   if (!steps.ok()) return ReportError(invocation, steps.status());
-  const std::string text = options.json ? MetricsJson(*steps) : MetricsCsv(*steps);
+  const std::string text = invocation.format == OutputFormat::kTable
+                               ? MetricsCsv(*steps)
+                               : TextOf(MetricsDocument(*steps), invocation.format);
   if (options.file.empty() || options.file == "-") {
     invocation.terminal.out << text << std::flush;
     return invocation.terminal.out ? kOk : fail("cannot write to standard output");

@@ -7,13 +7,13 @@
 #include <vector>
 
 #include "coordinator/cli/client/invocation.h"
+#include "proto/document/document.h"
 #include "stretto/v1alpha1/job.pb.h"
 
 namespace stretto::cli {
 
 struct MetricsOptions {
   std::string name;
-  bool json = false;  // else CSV
   std::string steps;  // "A:B", "A:", ":B" or "A"; empty: all
   std::string file;   // empty or "-": standard output
 };
@@ -24,9 +24,9 @@ struct MetricsOptions {
 std::string MetricsCsv(const std::vector<v1alpha1::StepReport>& steps);
 // Writes a list of objects with the names of those columns. A figure that a step lacks, or that is
 // not finite, is null.
-std::string MetricsJson(const std::vector<v1alpha1::StepReport>& steps);
+Document MetricsDocument(const std::vector<v1alpha1::StepReport>& steps);
 
-// Exports the steps finished at the time of the call. A file appears only when it is complete.
+// Exports the steps finished at the time of the call, as CSV where the format is kTable. A file appears only when it is complete.
 ExitCode JobMetrics(const Invocation& invocation, const MetricsOptions& options);
 
 }  // namespace stretto::cli

@@ -26,7 +26,6 @@
 #include "coordinator/cli/trace/timeline.h"
 #include "coordinator/cli/trace/timeline_svg.h"
 #include "coordinator/cli/trace/timeline_text.h"
-#include "coordinator/cli/yaml/message_text.h"
 #include "proto/base/files.h"
 #include "proto/base/printable.h"
 #include "proto/base/status_macros.h"
@@ -209,10 +208,7 @@ ExitCode JobTimeline(const Invocation& invocation, const TraceOptions& options) 
   }
   std::ostream& out = invocation.terminal.out;
   if (invocation.format != OutputFormat::kTable) {
-    for (const v1alpha1::StepReport& report : reports) {
-      out << (invocation.format == OutputFormat::kJson ? ToJson(report, false)
-                                                       : absl::StrCat("---\n", ToYaml(report)));
-    }
+    for (const v1alpha1::StepReport& report : reports) PrintEvent(invocation, report);
     return kOk;
   }
   const TimelineStyle style{.width = invocation.terminal.width,

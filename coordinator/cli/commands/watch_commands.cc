@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "coordinator/cli/client/follow.h"
 #include "coordinator/cli/screen/live_line.h"
@@ -20,8 +19,8 @@
 #include "coordinator/cli/screen/watch_screen.h"
 #include "coordinator/cli/text/job_text.h"
 #include "coordinator/cli/text/resource_name.h"
-#include "coordinator/cli/yaml/message_text.h"
 #include "proto/base/printable.h"
+#include "proto/document/document.h"
 
 namespace stretto::cli {
 namespace {
@@ -47,7 +46,7 @@ class Watcher {
     if (!table()) {
       v1alpha1::WatchJobResponse event;
       *event.mutable_job() = job;
-      PrintEvent(event);
+      PrintEvent(invocation_, event);
       return;
     }
     tracker_.Add(job);
@@ -66,7 +65,7 @@ class Watcher {
     if (!table()) {
       v1alpha1::WatchJobResponse event;
       *event.mutable_step() = step;
-      PrintEvent(event);
+      PrintEvent(invocation_, event);
       return;
     }
     tracker_.Add(step);
@@ -75,14 +74,6 @@ class Watcher {
     } else if (tracker_.IsMilestone()) {
       line_.Line(tracker_.Line());
     }
-  }
-
-  // Prints one line of JSON, or one document of YAML.
-  void PrintEvent(const v1alpha1::WatchJobResponse& event) {
-    invocation_.terminal.out << (invocation_.format == OutputFormat::kJson
-                                     ? ToJson(event, false)
-                                     : absl::StrCat("---\n", ToYaml(event)))
-                             << std::flush;
   }
 
   const Invocation& invocation_;
@@ -196,13 +187,10 @@ ExitCode JobCurve(const Invocation& invocation, const std::string& name, int hei
   if (!status.ok()) return ReportError(invocation, status);
   std::ostream& out = invocation.terminal.out;
   if (invocation.format != OutputFormat::kTable) {
-    const bool json = invocation.format == OutputFormat::kJson;
     for (const CurvePoint& point : points) {
-      // JSON has no NaN, so it is null.
-      const std::string loss =
-          std::isfinite(point.y) ? absl::StrFormat("%.9g", point.y) : (json ? "null" : ".nan");
-      out << (json ? absl::StrFormat("{\"step\":%.0f,\"loss\":%s}\n", point.x, loss)
-                   : absl::StrFormat("- {step: %.0f, loss: %s}\n", point.x, loss));
+      const Document loss = std::isfinite(point.y) ? Document(point.y) : Document(nullptr);
+      out << StreamText({{"step", static_cast<int64_t>(point.x)}, {"loss", loss}},
+                        invocation.format);
     }
     return kOk;
   }

@@ -13,8 +13,8 @@
 #include "absl/strings/strip.h"
 #include "coordinator/cli/explain/api.h"
 #include "coordinator/cli/text/enum_names.h"
-#include "coordinator/cli/text/nearest_name.h"
 #include "proto/base/check.h"
+#include "proto/base/nearest_name.h"
 #include "proto/spec/fields.h"
 
 namespace stretto::cli {

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Lays out a field's documentation: wrapped paragraphs, its values, and its fields or the whole
-// tree below; or writes the same tree as JSON or YAML.
+// tree below; or returns the same tree as a document.
 
 #include "coordinator/cli/explain/explain_text.h"
 
-#include <yaml-cpp/yaml.h>
-
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
@@ -18,8 +15,6 @@
 
 namespace stretto::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr int kWidest = 100;
 
@@ -106,45 +101,26 @@ std::string Plain(const Comment& comment) {
   });
 }
 
-Json ToJsonTree(const FieldDoc& doc, bool fields, bool recursive) {
-  Json json = {{"path", doc.path}, {"type", doc.type}};
-  if (doc.comment.required) json["required"] = true;
-  if (!doc.comment.default_value.empty()) json["default"] = doc.comment.default_value;
-  if (!doc.comment.range.empty()) json["range"] = doc.comment.range;
-  if (!doc.comment.only_for.empty()) json["only_for"] = doc.comment.only_for;
+Document ToTree(const FieldDoc& doc, bool fields, bool recursive) {
+  Document tree = {{"path", doc.path}, {"type", doc.type}};
+  if (doc.comment.required) tree["required"] = true;
+  if (!doc.comment.default_value.empty()) tree["default"] = doc.comment.default_value;
+  if (!doc.comment.range.empty()) tree["range"] = doc.comment.range;
+  if (!doc.comment.only_for.empty()) tree["only_for"] = doc.comment.only_for;
   std::vector<std::string> texts = {Plain(doc.comment), Plain(doc.about)};
   texts.erase(std::remove(texts.begin(), texts.end(), ""), texts.end());
-  json["description"] = absl::StrJoin(texts, "\n\n");
+  tree["description"] = absl::StrJoin(texts, "\n\n");
   for (const ValueDoc& value : doc.values) {
-    json["values"].push_back({{"name", value.name}, {"description", value.help}});
+    tree["values"].push_back({{"name", value.name}, {"description", value.help}});
   }
   for (const Comment* comment : {&doc.comment, &doc.about}) {
-    for (const std::string& example : comment->examples) json["examples"].push_back(example);
+    for (const std::string& example : comment->examples) tree["examples"].push_back(example);
   }
-  if (!fields) return json;
+  if (!fields) return tree;
   for (const FieldDoc& field : doc.fields) {
-    json["fields"].push_back(ToJsonTree(field, recursive, recursive));
+    tree["fields"].push_back(ToTree(field, recursive, recursive));
   }
-  return json;
-}
-
-void Emit(const Json& json, YAML::Emitter* out) {
-  if (json.is_object()) {
-    *out << YAML::BeginMap;
-    for (const auto& [key, value] : json.items()) {
-      *out << YAML::Key << key << YAML::Value;
-      Emit(value, out);
-    }
-    *out << YAML::EndMap;
-  } else if (json.is_array()) {
-    *out << YAML::BeginSeq;
-    for (const Json& item : json) Emit(item, out);
-    *out << YAML::EndSeq;
-  } else if (json.is_string()) {
-    *out << YAML::DoubleQuoted << json.get<std::string>();
-  } else {
-    *out << json.get<bool>();
-  }
+  return tree;
 }
 
 }  // namespace
@@ -181,14 +157,8 @@ std::string ExplainText(const FieldDoc& doc, bool recursive, int width) {
   return out;
 }
 
-std::string ExplainJson(const FieldDoc& doc, bool recursive) {
-  return ToJsonTree(doc, true, recursive).dump(2) + "\n";
-}
-
-std::string ExplainYaml(const FieldDoc& doc, bool recursive) {
-  YAML::Emitter out;
-  Emit(ToJsonTree(doc, true, recursive), &out);
-  return absl::StrCat(out.c_str(), "\n");
+Document ExplainDocument(const FieldDoc& doc, bool recursive) {
+  return ToTree(doc, true, recursive);
 }
 
 }  // namespace stretto::cli

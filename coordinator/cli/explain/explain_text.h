@@ -5,6 +5,7 @@
 #include <string>
 
 #include "coordinator/cli/explain/explain.h"
+#include "proto/document/document.h"
 
 namespace stretto::cli {
 
@@ -14,8 +15,7 @@ std::string ExplainText(const FieldDoc& doc, bool recursive, int width);
 
 // An object {path, type, required, default, range, only_for, description, values, examples, fields}
 // without the parts that a field lacks. `recursive` includes fields of fields.
-std::string ExplainJson(const FieldDoc& doc, bool recursive);
-std::string ExplainYaml(const FieldDoc& doc, bool recursive);
+Document ExplainDocument(const FieldDoc& doc, bool recursive);
 
 // Wraps `text` into lines of at most `width` columns, each indented by `indent` blanks.
 std::string Wrapped(const std::string& text, int indent, int width);

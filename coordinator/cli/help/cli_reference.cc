@@ -6,8 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "coordinator/cli/base/exit_codes.h"
-#include "coordinator/cli/help/usage.h"
 #include "coordinator/cli/text/markdown_cell.h"
+#include "proto/commands/usage.h"
 
 namespace stretto::cli {
 namespace {
@@ -17,7 +17,7 @@ constexpr char kCommandsHead[] =
 # Commands
 
 This page describes every command of `stretto`; `stretto COMMAND --help` prints the same text. Each
-command also accepts the flags of `stretto` itself.
+command except for `data`, `checkpoint` and `sample` also accepts the flags of `stretto` itself.
 )";
 
 std::string Row(const std::string& name, const FlagInfo& flag) {

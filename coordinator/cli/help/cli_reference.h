@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "coordinator/cli/help/command_tree.h"
+#include "proto/commands/command_tree.h"
 
 namespace stretto::cli {
 

@@ -7,6 +7,7 @@
 #include "coordinator/cli/help/complete.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -71,6 +72,7 @@ class Walk {
     const auto command = std::find_if(commands.begin(), commands.end(),
                                       [&](const auto& command) { return command.name == word; });
     if (command != commands.end()) {
+      if (command->apart) path_.clear();
       path_.push_back(&*command);
       // `stretto help job submit` names commands from the root.
       if (command->name == "help") path_ = {&root_};
@@ -99,7 +101,8 @@ class Replies {
 
   // `before` is the prefix of each value: "--output=".
   void AddValues(const ValueKind& kind, const GivenFlags& given, const std::string& before = "") {
-    if (kind == "FILE" || kind == "DIR") {
+    constexpr const char* kFiles[] = {"FILE", "DIR", "PATH", "PREFIX", "FOLDER", "MODEL"};
+    if (std::count(std::begin(kFiles), std::end(kFiles), kind) > 0) {
       completion_.files = true;
     } else if (kind == "JOB" || kind == "WORKER" || kind == "CONTEXT") {
       for (const std::string& name : names_(kind, given)) Add(before + name, "");

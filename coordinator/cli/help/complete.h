@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "coordinator/cli/help/command_tree.h"
+#include "proto/commands/command_tree.h"
 
 namespace stretto::cli {
 

@@ -4,7 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "coordinator/cli/base/exit_codes.h"
-#include "coordinator/cli/help/usage.h"
+#include "proto/commands/usage.h"
 
 namespace stretto::cli {
 namespace {
@@ -65,7 +65,7 @@ std::string ManPage(const CommandInfo& root, const std::string& version) {
       "behind compute\n"
       ".SH SYNOPSIS\n.B stretto\n[\\fIFLAGS\\fR] \\fICOMMAND\\fR ...\n.SH DESCRIPTION\n",
       Roff(root.help), "\n", RoffExamples(root), ".SH COMMANDS\n", RoffCommand(root),
-      ".SH OPTIONS\nEvery command accepts these flags:\n");
+      ".SH OPTIONS\nEvery command accepts these flags, except for data, checkpoint and sample:\n");
   for (const FlagInfo& flag : root.flags) out += RoffEntry(FlagName(flag), FlagHelp(flag));
   out += RoffEntry("-h, --help", "print help for a command");
   out += ".SH ENVIRONMENT\n";

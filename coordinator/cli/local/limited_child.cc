@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+
+// Input and output are files in memory. The child limits itself by rlimits before it runs the
+// program; the parent waits for its end, the deadline or an interrupt.
 #include "coordinator/cli/local/limited_child.h"
 
 #include <poll.h>
@@ -46,7 +49,7 @@ void Limit(int resource, int64_t most) {
   setrlimit(static_cast<__rlimit_resource_t>(resource), &limit);
 }
 
-[[noreturn]] void Exec(const char* path, const int (&files)[3], const ChildLimits& limits) {
+[[noreturn]] void Exec(char* const* arguments, const int (&files)[3], const ChildLimits& limits) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   for (int fd = 0; fd < 3; ++fd) dup2(files[fd], fd);
   sigset_t none;
@@ -56,8 +59,7 @@ void Limit(int resource, int64_t most) {
   Limit(RLIMIT_CPU, limits.cpu_seconds);
   Limit(RLIMIT_AS, limits.memory_bytes);
   Limit(RLIMIT_FSIZE, limits.output_bytes);
-  char* const arguments[] = {const_cast<char*>(path), nullptr};
-  execv(path, arguments);
+  execv(arguments[0], arguments);
   _exit(127);
 }
 
@@ -87,16 +89,22 @@ absl::Status Await(pid_t pid, const ChildLimits& limits, Interrupt& interrupt, i
 
 }  // namespace
 
-absl::StatusOr<std::string> RunLimited(const std::string& path, const std::string& input,
-                                       const ChildLimits& limits, Interrupt& interrupt) {
+absl::StatusOr<std::string> RunLimited(const std::vector<std::string>& command,
+                                       const std::string& input, const ChildLimits& limits,
+                                       Interrupt& interrupt) {
+  const std::string& path = command.front();
   if (access(path.c_str(), X_OK) != 0) return ErrnoStatus(errno, path);
   ASSIGN_OR_RETURN(const FileDescriptor in, MemoryFile(input));
   ASSIGN_OR_RETURN(const FileDescriptor out, MemoryFile(""));
   ASSIGN_OR_RETURN(const FileDescriptor err, MemoryFile(""));
   const int files[3] = {in.get(), out.get(), err.get()};
+  std::vector<char*> arguments;
+  for (const std::string& argument : command)
+    arguments.push_back(const_cast<char*>(argument.c_str()));
+  arguments.push_back(nullptr);
   const pid_t pid = fork();
   if (pid < 0) return ErrnoStatus(errno, absl::StrCat("fork for ", path));
-  if (pid == 0) Exec(path.c_str(), files, limits);
+  if (pid == 0) Exec(arguments.data(), files, limits);
   int status = 0;
   const absl::Status waited = Await(pid, limits, interrupt, &status);
   if (!waited.ok()) return absl::Status(waited.code(), absl::StrCat(path, ": ", waited.message()));

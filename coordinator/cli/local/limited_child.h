@@ -19,11 +19,12 @@ struct ChildLimits {
   absl::Duration deadline = absl::Seconds(60);
 };
 
-// Runs `path` with `input` as its standard input and returns its standard output. The child is
-// killed at the deadline and when this process ends. Errors: NotFound, PermissionDenied (the
+// Runs `command`, the path of a program and its arguments, with `input` as its standard input, and
+// returns its standard output. The child is killed at the deadline and when this process ends. Errors: NotFound, PermissionDenied (the
 // program), DeadlineExceeded, Cancelled (interrupted), Internal (it failed; the message has its
 // standard error), and errors of creating its files.
-absl::StatusOr<std::string> RunLimited(const std::string& path, const std::string& input,
-                                       const ChildLimits& limits, Interrupt& interrupt);
+absl::StatusOr<std::string> RunLimited(const std::vector<std::string>& command,
+                                       const std::string& input, const ChildLimits& limits,
+                                       Interrupt& interrupt);
 
 }  // namespace stretto::cli

@@ -262,7 +262,7 @@ class Cluster {
         << "\ndata   " << options_.data_root << "\nlogs   " << LogFolder() << "\n\n"
         << "Next, in another terminal:\n";
     if (address_ != kDefaultAddress) out << "  export STRETTO_COORDINATOR=" << address_ << "\n";
-    out << "  stretto data prepare TEXT... -o " << options_.data_root << "/NAME\n"
+    out << "  stretto data prepare TEXT... --output " << options_.data_root << "/NAME\n"
         << "  stretto job submit JOB.yaml --follow\n"
         << std::flush;
   }

@@ -1,32 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Walks a message by reflection. Messages that people write as one value (times, durations) are one
-// value; text of several lines is a literal block, other text is quoted only where YAML
-// would read it as something else.
+// value. The rows of proto/spec say of which fields of a job's spec zero is a value.
 
 #include "coordinator/cli/yaml/message_text.h"
 
-#include <algorithm>
-#include <charconv>
-#include <cmath>
 #include <map>
-#include <vector>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "coordinator/cli/text/enum_names.h"
-#include "coordinator/cli/yaml/yaml_scalar.h"
 #include "google/protobuf/duration.pb.h"
 #include "google/protobuf/timestamp.pb.h"
-#include "google/protobuf/util/json_util.h"
 #include "google/protobuf/util/time_util.h"
 #include "proto/base/check.h"
-#include "proto/base/printable.h"
+#include "proto/spec/fields.h"
+#include "stretto/v1alpha1/job.pb.h"
 
 namespace stretto::cli {
 namespace {
@@ -35,65 +24,48 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
-std::string Number(double value) {
-  if (std::isnan(value)) return ".nan";
-  if (std::isinf(value)) return value > 0 ? ".inf" : "-.inf";
-  char buffer[32];
-  const auto end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
-  return std::string(buffer, end);
-}
+// Where the walk is.
+struct Spot {
+  Zeros zeros;
+  bool in_spec = false;
+  std::string path = {};  // in the spec, as the rows have it
 
-// Prints text plainly if that is unambiguous, else in double quotes.
-std::string Text(const std::string& text) {
-  bool plain = !text.empty() && !LooksLikeNonString(text) && text.back() != '/';
-  for (const char c : text) {
-    plain = plain && (absl::ascii_isalnum(c) || c == '-' || c == '_' || c == '.' || c == '/');
+  Spot Below(const FieldDescriptor& field) const {
+    Spot below = *this;
+    if (in_spec) absl::StrAppend(&below.path, path.empty() ? "" : ".", field.name());
+    return below;
   }
-  plain = plain && (absl::ascii_isalnum(text[0]) || text[0] == '/');
-  if (plain) return text;
-  // The escapes of printable.h are those of YAML.
-  return absl::StrCat("\"", Escaped(absl::StrReplaceAll(text, {{"\"", "\\\""}, {"\\", "\\\\"}})),
-                      "\"");
-}
+};
 
-// Whether YAML reads the text back if each of its lines is indented: a literal block.
-bool IsBlock(const std::string& text) {
-  const bool lines = absl::StrContains(text, '\n') && text.back() == '\n' &&
-                     absl::ascii_isgraph(text[0]) && text[text.size() - 2] != '\n';
-  return lines && std::all_of(text.begin(), text.end(),
-                              [](char c) { return c == '\n' || absl::ascii_isprint(c); });
-}
-
-std::string LiteralBlock(absl::string_view text, const std::string& indent) {
-  std::string block = "|\n";
-  for (absl::string_view line : absl::StrSplit(absl::StripSuffix(text, "\n"), '\n'))
-    absl::StrAppend(&block, line.empty() ? "" : indent, line, "\n");
-  return block;
+// The double with the fewest digits that is this float.
+double Shortest(float value) {
+  double shortest = value;
+  static_cast<void>(absl::SimpleAtod(absl::StrCat(value), &shortest));
+  return static_cast<float>(shortest) == value ? shortest : value;
 }
 
 // Value of a scalar field; `index` < 0 for a singular one.
-std::string Scalar(const Message& message, const FieldDescriptor& field, int index) {
+Document ScalarValue(const Message& message, const FieldDescriptor& field, int index) {
   const Reflection& r = *message.GetReflection();
   const bool one = index < 0;
   const auto* f = &field;
   switch (field.cpp_type()) {
     case FieldDescriptor::CPPTYPE_INT32:
-      return absl::StrCat(one ? r.GetInt32(message, f) : r.GetRepeatedInt32(message, f, index));
+      return one ? r.GetInt32(message, f) : r.GetRepeatedInt32(message, f, index);
     case FieldDescriptor::CPPTYPE_INT64:
-      return absl::StrCat(one ? r.GetInt64(message, f) : r.GetRepeatedInt64(message, f, index));
+      return one ? r.GetInt64(message, f) : r.GetRepeatedInt64(message, f, index);
     case FieldDescriptor::CPPTYPE_UINT32:
-      return absl::StrCat(one ? r.GetUInt32(message, f) : r.GetRepeatedUInt32(message, f, index));
+      return one ? r.GetUInt32(message, f) : r.GetRepeatedUInt32(message, f, index);
     case FieldDescriptor::CPPTYPE_UINT64:
-      return absl::StrCat(one ? r.GetUInt64(message, f) : r.GetRepeatedUInt64(message, f, index));
+      return one ? r.GetUInt64(message, f) : r.GetRepeatedUInt64(message, f, index);
     case FieldDescriptor::CPPTYPE_FLOAT:
-      return Number(one ? r.GetFloat(message, f) : r.GetRepeatedFloat(message, f, index));
+      return Shortest(one ? r.GetFloat(message, f) : r.GetRepeatedFloat(message, f, index));
     case FieldDescriptor::CPPTYPE_DOUBLE:
-      return Number(one ? r.GetDouble(message, f) : r.GetRepeatedDouble(message, f, index));
+      return one ? r.GetDouble(message, f) : r.GetRepeatedDouble(message, f, index);
     case FieldDescriptor::CPPTYPE_BOOL:
-      return (one ? r.GetBool(message, f) : r.GetRepeatedBool(message, f, index)) ? "true"
-                                                                                  : "false";
+      return one ? r.GetBool(message, f) : r.GetRepeatedBool(message, f, index);
     case FieldDescriptor::CPPTYPE_STRING:
-      return Text(one ? r.GetString(message, f) : r.GetRepeatedString(message, f, index));
+      return one ? r.GetString(message, f) : r.GetRepeatedString(message, f, index);
     case FieldDescriptor::CPPTYPE_ENUM:
       return ShortName(*(one ? r.GetEnum(message, f) : r.GetRepeatedEnum(message, f, index)));
     case FieldDescriptor::CPPTYPE_MESSAGE:
@@ -102,122 +74,98 @@ std::string Scalar(const Message& message, const FieldDescriptor& field, int ind
   STRETTO_CHECK(false);
 }
 
-// Returns true, and the text, for messages that are written as one value.
-bool WellKnown(const Message& message, std::string* text) {
-  using google::protobuf::util::TimeUtil;
-  const std::string& type = message.GetDescriptor()->full_name();
-  if (type == "google.protobuf.Timestamp") {
-    google::protobuf::Timestamp time;
-    time.CopyFrom(message);
-    *text = absl::StrCat("\"", TimeUtil::ToString(time), "\"");
-    return true;
-  }
-  if (type == "google.protobuf.Duration") {
-    google::protobuf::Duration duration;
-    duration.CopyFrom(message);
-    *text = TimeUtil::ToString(duration);
-    return true;
-  }
-  return false;
+Document MessageValue(const Message& message, Spot spot);
+
+Document Value(const Message& message, const FieldDescriptor& field, int index, const Spot& spot) {
+  if (field.cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE)
+    return ScalarValue(message, field, index);
+  const Reflection& r = *message.GetReflection();
+  return MessageValue(
+      index < 0 ? r.GetMessage(message, &field) : r.GetRepeatedMessage(message, &field, index),
+      spot);
 }
 
-std::string Block(const Message& message, const std::string& indent);
-
-// "- a: 1" with the other lines aligned under `a`.
-std::string Item(const Message& message, const std::string& indent) {
-  std::string text;
-  if (WellKnown(message, &text)) return absl::StrCat(indent, "- ", text, "\n");
-  text = Block(message, indent + "  ");
-  if (text.empty()) return absl::StrCat(indent, "- {}\n");
-  text[indent.size()] = '-';
-  return text;
+Document ListValue(const Message& message, const FieldDescriptor& field, const Spot& spot) {
+  Document list = Document::array();
+  const int size = message.GetReflection()->FieldSize(message, &field);
+  for (int i = 0; i < size; ++i) list.push_back(Value(message, field, i, spot));
+  return list;
 }
 
-std::string List(const Message& message, const FieldDescriptor& field, const std::string& indent) {
-  const Reflection& reflection = *message.GetReflection();
-  const int size = reflection.FieldSize(message, &field);
-  if (field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
-    std::string out = absl::StrCat(indent, field.name(), ":\n");
-    for (int i = 0; i < size; ++i) {
-      out += Item(reflection.GetRepeatedMessage(message, &field, i), indent);
-    }
-    return out;
-  }
-  std::string out = absl::StrCat(indent, field.name(), ": [");
-  for (int i = 0; i < size; ++i)
-    absl::StrAppend(&out, i == 0 ? "" : ", ", Scalar(message, field, i));
-  return out + "]\n";
-}
-
-std::string Map(const Message& message, const FieldDescriptor& field, const std::string& indent) {
+Document MapValue(const Message& message, const FieldDescriptor& field, const Spot& spot) {
   const Reflection& reflection = *message.GetReflection();
   const FieldDescriptor& key = *field.message_type()->map_key();
   const FieldDescriptor& value = *field.message_type()->map_value();
   std::map<std::string, const Message*> entries;  // by key; the message has no order
   for (int i = 0; i < reflection.FieldSize(message, &field); ++i) {
     const Message& entry = reflection.GetRepeatedMessage(message, &field, i);
-    entries[Scalar(entry, key, -1)] = &entry;
+    const Document name = ScalarValue(entry, key, -1);
+    entries[name.is_string() ? name.get<std::string>() : name.dump()] = &entry;
   }
-  std::string out = absl::StrCat(indent, field.name(), ":\n");
-  for (const auto& [name, entry] : entries) {
-    absl::StrAppend(&out, indent, "  ", name, ":");
-    if (value.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
-      const std::string block =
-          Block(entry->GetReflection()->GetMessage(*entry, &value), indent + "    ");
-      absl::StrAppend(&out, block.empty() ? " {}\n" : "\n", block);
-    } else {
-      absl::StrAppend(&out, " ", Scalar(*entry, value, -1), "\n");
-    }
-  }
-  return out;
+  Document map = Document::object();
+  for (const auto& [name, entry] : entries) map[name] = Value(*entry, value, -1, spot);
+  return map;
 }
 
-std::string Block(const Message& message, const std::string& indent) {
+// Whether a field that has its type's zero is shown.
+bool ShowsZero(const FieldDescriptor& field, const Spot& spot) {
+  if (spot.zeros == Zeros::kOmitted && !spot.in_spec) return false;
+  if (field.cpp_type() == FieldDescriptor::CPPTYPE_ENUM && !field.is_repeated()) return false;
+  if (!spot.in_spec) return true;
+  const Field* row = FindField(spot.Below(field).path);
+  if (row == nullptr || row->taker != Taker::kAll) return false;
+  const absl::string_view value = row->value;
+  const bool given = row->required == absl::string_view("always") && row->range.Contains(0);
+  return value == "0" || value == "false" || given;
+}
+
+bool IsEmpty(const Message& message, const FieldDescriptor& field) {
   const Reflection& reflection = *message.GetReflection();
-  std::vector<const FieldDescriptor*> fields;
-  reflection.ListFields(message, &fields);
-  std::string out;
-  for (const FieldDescriptor* field : fields) {
-    if (field->is_map()) {
-      out += Map(message, *field, indent);
-    } else if (field->is_repeated()) {
-      out += List(message, *field, indent);
-    } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_STRING &&
-               IsBlock(reflection.GetString(message, field))) {
-      absl::StrAppend(&out, indent, field->name(), ": ",
-                      LiteralBlock(reflection.GetString(message, field), indent + "  "));
-    } else if (field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE) {
-      absl::StrAppend(&out, indent, field->name(), ": ", Scalar(message, *field, -1), "\n");
-    } else {
-      const Message& nested = reflection.GetMessage(message, field);
-      std::string text;
-      if (WellKnown(nested, &text)) {
-        absl::StrAppend(&out, indent, field->name(), ": ", text, "\n");
-        continue;
-      }
-      text = Block(nested, indent + "  ");
-      absl::StrAppend(&out, indent, field->name(), text.empty() ? ": {}\n" : ":\n", text);
-    }
+  return field.is_repeated() ? reflection.FieldSize(message, &field) == 0
+                             : !reflection.HasField(message, &field);
+}
+
+Document MessageValue(const Message& message, Spot spot) {
+  using google::protobuf::util::TimeUtil;
+  const google::protobuf::Descriptor& type = *message.GetDescriptor();
+  if (type.full_name() == "google.protobuf.Timestamp") {
+    google::protobuf::Timestamp time;
+    time.CopyFrom(message);
+    return TimeUtil::ToString(time);
   }
-  return out;
+  if (type.full_name() == "google.protobuf.Duration") {
+    google::protobuf::Duration duration;
+    duration.CopyFrom(message);
+    return TimeUtil::ToString(duration);
+  }
+  if (type.full_name() == v1alpha1::JobSpec::descriptor()->full_name()) {
+    spot.in_spec = true;
+    spot.path.clear();
+  }
+  Document fields = Document::object();
+  for (int i = 0; i < type.field_count(); ++i) {
+    const FieldDescriptor& field = *type.field(i);
+    if (IsEmpty(message, field) && (field.has_presence() || !ShowsZero(field, spot))) continue;
+    const Spot below = spot.Below(field);
+    fields[field.name()] = field.is_map()        ? MapValue(message, field, below)
+                           : field.is_repeated() ? ListValue(message, field, below)
+                                                 : Value(message, field, -1, below);
+  }
+  return fields;
 }
 
 }  // namespace
 
-std::string ToYaml(const Message& message) { return Block(message, ""); }
+Document ToDocument(const Message& message, Zeros zeros) {
+  return MessageValue(message, {.zeros = zeros});
+}
+
+std::string ToYaml(const Message& message, Zeros zeros) {
+  return YamlText(ToDocument(message, zeros));
+}
 
 std::string ToJson(const Message& message, bool pretty) {
-  google::protobuf::util::JsonPrintOptions options;
-  options.add_whitespace = pretty;
-  options.always_print_primitive_fields = true;
-  options.preserve_proto_field_names = true;
-  std::string json;
-  const auto status = google::protobuf::util::MessageToJsonString(message, &json, options);
-  if (!status.ok()) return "{}\n";  // only for times outside RFC 3339, which we never store
-  if (json.empty() || json.back() != '\n') json += '\n';
-  // Protobuf escapes most of what is not printable. Outside strings that is new lines alone.
-  return absl::StrJoin(absl::StrSplit(json, '\n'), "\n",
-                       [](std::string* out, absl::string_view line) { *out += Escaped(line); });
+  return JsonText(ToDocument(message), pretty);
 }
 
 }  // namespace stretto::cli

@@ -13,10 +13,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
-#include "coordinator/cli/text/nearest_name.h"
 #include "coordinator/cli/yaml/yaml_scalar.h"
 #include "proto/base/ids.h"
+#include "proto/base/nearest_name.h"
 #include "proto/base/status_macros.h"
+#include "proto/document/plain_scalar.h"
+#include "stretto/v1alpha1/plan.pb.h"
 
 namespace stretto::cli {
 namespace {
@@ -59,15 +61,18 @@ class Filler {
     RETURN_IF_ERROR(CheckDuplicates(node, path));
     for (size_t i = 0; i < node.keys.size(); ++i) {
       const YamlNode& key = node.keys[i];
-      const FieldDescriptor* field = type.FindFieldByName(key.text);
-      if (field == nullptr) {
-        return ErrorAt(file_, key.position,
-                       absl::StrCat(Prefix(path), "unknown field \"", key.text, "\"; ",
-                                    Suggestion(key.text, FieldNames(type))));
-      }
-      RETURN_IF_ERROR(FillField(key, node.values[i], Join(path, key.text), *field, message));
+      RETURN_IF_ERROR(CheckField(key, path, type));
+      RETURN_IF_ERROR(FillField(key, node.values[i], Join(path, key.text),
+                                *type.FindFieldByName(key.text), message));
     }
     return absl::OkStatus();
+  }
+
+  absl::Status CheckField(const YamlNode& key, const std::string& path, const Descriptor& type) {
+    if (type.FindFieldByName(key.text) != nullptr) return absl::OkStatus();
+    return ErrorAt(file_, key.position,
+                   absl::StrCat(Prefix(path), "unknown field \"", key.text, "\"; ",
+                                Suggestion(key.text, FieldNames(type))));
   }
 
   absl::Status CheckDuplicates(const YamlNode& node, const std::string& path) {
@@ -154,15 +159,25 @@ class Filler {
   Positions* positions_;
 };
 
-// Moves `name`, which belongs to the job and not to its spec, out of the mapping.
-absl::Status TakeName(YamlNode* root, JobFile* job) {
+// Returns the value of a mapping's field; null if it has none.
+YamlNode* ValueOf(YamlNode* node, absl::string_view name) {
+  for (size_t i = 0; i < node->keys.size(); ++i) {
+    if (node->keys[i].text == name) return &node->values[i];
+  }
+  return nullptr;
+}
+
+// Moves `name`, which belongs to the job and not to its spec, out of the mapping. `prefix` may
+// precede it.
+absl::Status TakeName(YamlNode* root, absl::string_view prefix, JobFile* job) {
   const auto key = std::find_if(root->keys.begin(), root->keys.end(),
                                 [](const YamlNode& key) { return key.text == "name"; });
   if (key == root->keys.end()) return absl::OkStatus();
   const auto value = root->values.begin() + (key - root->keys.begin());
   const bool is_string =
       value->kind == YamlNode::Kind::kScalar && (value->quoted || !LooksLikeNonString(value->text));
-  if (!is_string || !IsValidName(value->text)) {
+  const std::string name(absl::StripPrefix(value->text, prefix));
+  if (!is_string || !IsValidName(name)) {
     const SourcePosition position =
         value->kind == YamlNode::Kind::kNull ? key->position : value->position;
     return ErrorAt(job->file, position,
@@ -170,11 +185,34 @@ absl::Status TakeName(YamlNode* root, JobFile* job) {
                                 ", expected 1 to 63 characters of a-z, 0-9 and '-', starting with "
                                 "a letter and not ending with '-'"));
   }
-  job->name = value->text;
+  job->name = name;
   job->positions.emplace("name", value->position);
   root->keys.erase(key);
   root->values.erase(value);
   return absl::OkStatus();
+}
+
+// Replaces a mapping that is a message of `type` by the value of its field `name`. The other fields
+// are output only, so nothing but their names is checked.
+absl::Status Unwrap(const std::string& file, const Descriptor& type, absl::string_view name,
+                    YamlNode* root) {
+  Filler filler(file, nullptr);
+  RETURN_IF_ERROR(filler.CheckDuplicates(*root, ""));
+  for (const YamlNode& key : root->keys) RETURN_IF_ERROR(filler.CheckField(key, "", type));
+  YamlNode inner = std::move(*ValueOf(root, name));
+  *root = std::move(inner);
+  return absl::OkStatus();
+}
+
+// Leaves the mapping of the spec's fields, whichever of the three forms of a job the document has.
+absl::Status TakeSpec(YamlNode* root, JobFile* job) {
+  if (ValueOf(root, "job") != nullptr)
+    RETURN_IF_ERROR(Unwrap(job->file, *v1alpha1::DryRun::descriptor(), "job", root));
+  if (root->kind != YamlNode::Kind::kMapping) return absl::OkStatus();  // FillMessage refuses it
+  RETURN_IF_ERROR(Filler(job->file, nullptr).CheckDuplicates(*root, ""));
+  if (ValueOf(root, "spec") == nullptr) return TakeName(root, "", job);
+  RETURN_IF_ERROR(TakeName(root, "jobs/", job));
+  return Unwrap(job->file, *v1alpha1::Job::descriptor(), "spec", root);
 }
 
 }  // namespace
@@ -187,10 +225,7 @@ absl::Status FillMessage(const YamlNode& node, const std::string& file, const st
 absl::StatusOr<JobFile> ParseJobFile(const std::string& text, const std::string& file) {
   JobFile job{.file = file};
   ASSIGN_OR_RETURN(YamlNode root, ParseYaml(text, file));
-  if (root.kind == YamlNode::Kind::kMapping) {
-    RETURN_IF_ERROR(Filler(file, nullptr).CheckDuplicates(root, ""));
-    RETURN_IF_ERROR(TakeName(&root, &job));
-  }
+  RETURN_IF_ERROR(TakeSpec(&root, &job));
   RETURN_IF_ERROR(FillMessage(root, file, "", &job.spec, &job.positions));
   return job;
 }

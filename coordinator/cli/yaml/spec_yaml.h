@@ -3,6 +3,9 @@
 // Job files: YAML that mirrors JobSpec field by field, plus `name`. The Protobuf descriptor is the
 // only schema, so a new field of the proto is automatically a field of the file.
 //
+// The documents that `job get -o yaml` and `job submit --dry-run -o yaml` print are job files too, in
+// JSON as well: a Job, or a DryRun with a `job`. Of these only name and spec are read.
+//
 // The parser is strict: unknown and duplicate fields, wrong types, numbers out of range, NaN and
 // infinity are errors. Enums are short lower-case names (`precision: bf16`). Text that YAML would
 // read as a number, a truth value or null is a string only if it is quoted.

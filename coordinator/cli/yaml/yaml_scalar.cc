@@ -15,8 +15,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "coordinator/cli/text/enum_names.h"
-#include "coordinator/cli/text/nearest_name.h"
 #include "proto/base/check.h"
+#include "proto/base/nearest_name.h"
+#include "proto/document/plain_scalar.h"
 
 namespace stretto::cli {
 namespace {
@@ -40,26 +41,6 @@ bool IsInteger(absl::string_view text) {
   SkipSign(&text);
   const size_t digits = CountDigits(text);
   return digits > 0 && digits == text.size() && (digits == 1 || text.front() != '0');
-}
-
-bool IsNumber(absl::string_view text) {
-  SkipSign(&text);
-  const size_t whole = CountDigits(text);
-  text.remove_prefix(whole);
-  size_t fraction = 0;
-  if (!text.empty() && text.front() == '.') {
-    text.remove_prefix(1);
-    fraction = CountDigits(text);
-    text.remove_prefix(fraction);
-  }
-  if (whole + fraction == 0) return false;
-  if (!text.empty() && (text.front() == 'e' || text.front() == 'E')) {
-    text.remove_prefix(1);
-    SkipSign(&text);
-    const size_t exponent = CountDigits(text);
-    return exponent > 0 && exponent == text.size();
-  }
-  return text.empty();
 }
 
 bool IsNotFinite(absl::string_view text) {
@@ -94,7 +75,7 @@ std::optional<double> ParseNumber(const YamlNode& node, double limit, std::strin
     return std::nullopt;
   }
   double value = 0;
-  if (node.quoted || !IsNumber(node.text) || !absl::SimpleAtod(node.text, &value)) {
+  if (node.quoted || !IsYamlNumber(node.text) || !absl::SimpleAtod(node.text, &value)) {
     *error = Found(node, "a number");
     return std::nullopt;
   }
@@ -209,12 +190,6 @@ std::string SetScalar(const YamlNode& node, const FieldDescriptor& field, Messag
 }
 
 #undef STRETTO_STORE
-
-bool LooksLikeNonString(absl::string_view text) {
-  const std::string lower = absl::AsciiStrToLower(text);
-  return IsNumber(text) || lower == "true" || lower == "false" || lower == "null" || text == "~" ||
-         lower == ".nan" || lower == ".inf" || lower == "-.inf" || lower == "+.inf";
-}
 
 std::string Describe(const YamlNode& node) {
   switch (node.kind) {

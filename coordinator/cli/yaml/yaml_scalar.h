@@ -15,9 +15,6 @@ namespace stretto::cli {
 std::string SetScalar(const YamlNode& node, const google::protobuf::FieldDescriptor& field,
                       google::protobuf::Message* message);
 
-// Returns true for text that YAML 1.2 reads as a number, a truth value or null if it is not quoted.
-bool LooksLikeNonString(absl::string_view text);
-
 // "a mapping", "a list", "nothing", "3.5", "\"yes\"".
 std::string Describe(const YamlNode& node);
 

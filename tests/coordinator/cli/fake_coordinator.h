@@ -298,7 +298,7 @@ class CommandsTest : public testing::Test {
         .terminal = terminal_,
         .interrupt = interrupt_,
         .variable = [this](const std::string& name) { return variables_[name]; },
-        .binary_dir = dir_,
+        .binary_dir = binary_dir_.empty() ? dir_ : binary_dir_,
         .give_up = give_up_,
         .retry_interval = absl::Milliseconds(10)};
     if (variables_["STRETTO_COORDINATOR"].empty()) {
@@ -314,6 +314,7 @@ class CommandsTest : public testing::Test {
 
   GoldenMessages golden_{"stretto"};
   std::string dir_, file_;
+  std::string binary_dir_;  // of the other programs; empty: dir_
   FakeJobs jobs_;
   FakeCluster cluster_;
   int port_ = 0;

@@ -242,7 +242,7 @@ def main():
 
         (folder / "text.txt").write_text("The quick brown fox jumps over the lazy dog.\n" * 400)
         for data in ("text", "held"):
-            run(BIN / "stretto-data", "prepare", folder / "text.txt", "-o", state / "data" / data)
+            run(BIN / "stretto-data", "prepare", folder / "text.txt", "--output", state / "data" / data)
         for name, facts in [*JOBS.items(), ("waiting", JOBS["gpt"])]:  # for slots that the first has
             submit(coordinator, folder, name, facts)
         await_data(folder, prometheus)

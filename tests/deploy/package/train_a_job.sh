@@ -17,9 +17,9 @@ while read -r -t 60 line <&"${UP[0]}"; do
 done
 [[ -n "${STRETTO_COORDINATOR:-}" ]] || fail "no cluster: $said$(cat "$work/up.err")"
 
-stretto data prepare /usr/share/common-licenses/GPL-3 -o "$work/state/data/text"
+stretto data prepare /usr/share/common-licenses/GPL-3 --output "$work/state/data/text"
 stretto job submit "$1/first-job.yaml" --wait || { stretto job logs first-job || true; fail "the job did not succeed"; }
 job=$(stretto job get first-job -o json)
-[[ "$job" == *'"state": "SUCCEEDED"'* ]] || fail "found no SUCCEEDED in: $job"
+[[ "$job" == *'"state": "succeeded"'* ]] || fail "found no state "succeeded" in: $job"
 kill -INT "$up"
 wait "$up" || fail "stretto up ended with $?: $(cat "$work/up.err")"

@@ -72,7 +72,7 @@ await "a system that has booted" booted
 guest systemctl start stretto-coordinator stretto-worker || fail "the services do not start"
 workers() { [[ "$(guest stretto worker list 2>/dev/null)" == *READY* ]]; }
 await "a worker that is READY" workers
-guest runuser -u stretto -- stretto data prepare /usr/share/common-licenses/GPL-3 -o /var/lib/stretto/data/text
+guest runuser -u stretto -- stretto data prepare /usr/share/common-licenses/GPL-3 --output /var/lib/stretto/data/text
 guest stretto job submit /srv/job.yaml
 step() { guest stretto job get first-job -o json | python3 -c 'import json, sys; print(json.load(sys.stdin)["progress"]["steps"])'; }
 beyond() { (($(step) > $1)); }
@@ -99,7 +99,7 @@ ls -d "$root"/var/lib/stretto/checkpoints/first-job/step-* >/dev/null || fail "t
 waits() { [[ "$(guest stretto job get first-job -o json)" == *'"WorkersReachable"'* ]]; }
 await "a job that waits for its worker" waits
 guest systemctl start stretto-worker
-ended() { [[ "$(guest stretto job get first-job -o json)" == *'"state": "FAILED"'* ]]; }
+ended() { [[ "$(guest stretto job get first-job -o json)" == *'"state": "failed"'* ]]; }
 await "the job's end once the worker tells of it" ended
 guest stretto job get first-job -o json >"$root/srv/job.json"
 grep -q DaemonLost "$root/srv/job.json" || fail "expected reason DaemonLost: $(cat "$root/srv/job.json")"

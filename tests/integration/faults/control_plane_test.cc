@@ -91,7 +91,7 @@ TEST_F(ControlPlaneFaultsTest, WallClockForward) {
   Run("steady", 5);
   Strike("steady", [&] { calls.SetClock(absl::Seconds(60)); });
   LetPass(15);
-  EXPECT_TRUE(IsState("node-a", "READY"));
+  EXPECT_TRUE(IsState("node-a", "ready"));
   ExpectUnharmed();
 }
 
@@ -107,7 +107,7 @@ TEST_F(ControlPlaneFaultsTest, WallClockBack) {
   Run("steady", 5);
   calls.SetClock(-absl::Hours(1));
   Strike("steady", [&] { worker("node-b").Signal(SIGSTOP); });
-  EXPECT_TRUE(AwaitWithin(60, [&] { return IsState("node-b", "LOST"); }));
+  EXPECT_TRUE(AwaitWithin(60, [&] { return IsState("node-b", "lost"); }));
   NoteSeen();
   ExpectUnharmed();
 }

@@ -111,10 +111,10 @@ void FaultTest::ExpectUnharmed() {
       << "training has stopped";
   EXPECT_TRUE(AllAreRunning()) << "a trainer has ended";
   EXPECT_TRUE(AwaitWithin(limit, [&] {
-    return Stretto({"job", "get", job_}).code == 0 && Job(job_)["state"] == "RUNNING";
+    return Stretto({"job", "get", job_}).code == 0 && Job(job_)["state"] == "running";
   })) << "the job is not RUNNING";
   Stretto({"job", "cancel", job_});
-  EXPECT_TRUE(AwaitWithin(limit + 30, [&] { return Job(job_)["state"] == "CANCELLED"; }));
+  EXPECT_TRUE(AwaitWithin(limit + 30, [&] { return Job(job_)["state"] == "cancelled"; }));
   const Json job = Job(job_);
   EXPECT_EQ(job["attempt"], 1) << job["attempts"];
   const int64_t steps = Int(job["progress"]["steps"]);

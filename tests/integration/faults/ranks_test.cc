@@ -42,7 +42,7 @@ class RankFaultsTest : public FaultTest {
     network_.Cut(absl::StrCat("127.0.2.", node));
   }
   bool IsLost(const std::string& worker) {
-    return Stretto({"worker", "get", worker, "-o", "json"}).json()["state"] == "LOST";
+    return Stretto({"worker", "get", worker, "-o", "json"}).json()["state"] == "lost";
   }
 
   Network network_;
@@ -125,7 +125,7 @@ TEST_F(RankFaultsTest, TrainerNeverAttaches) {
   StartCoordinator();
   StartWorker("node-a", 2, {"--trainer", trainer});
   ASSERT_EQ(Stretto(Submit({.name = "absent"}, {})).code, 0);
-  AwaitState("absent", "PREPARING");
+  AwaitState("absent", "preparing");
   Strike("absent", [] {});
   const Json failure = AwaitFailure();
   EXPECT_THAT(failure["message"].get<std::string>(), HasSubstr("has not attached to its daemon"));
@@ -156,7 +156,7 @@ TEST_F(RankFaultsTest, CoordinatorAndWorkerApart) {
   Strike("apart", [&] { network_.Cut("127.0.2.0/24"); });
   LetPass(60);
   const Json job = Job("apart");
-  EXPECT_EQ(job["state"], "RUNNING") << "it was given up: " << job["first_failure"];
+  EXPECT_EQ(job["state"], "running") << "it was given up: " << job["first_failure"];
   EXPECT_GT(LoggedStep("apart", 0), Int(job["progress"]["steps"])) << "they were not apart";
   network_.Heal("127.0.2.0/24");
   EXPECT_TRUE(AwaitWithin(90, [&] {
@@ -211,7 +211,7 @@ TEST_F(RankFaultsTest, DaemonStoppedUnderAFastJob) {
   EXPECT_TRUE(AwaitWithin(60, [&] { return !IsRunning(trainers_[0]) && !IsRunning(trainers_[1]); }))
       << "a trainer lives on";
   NoteSeen();
-  EXPECT_EQ(Job("fast")["state"], "RUNNING") << "the coordinator had given them up";
+  EXPECT_EQ(Job("fast")["state"], "running") << "the coordinator had given them up";
   NoteLost(LoggedStep("fast", 0) - SavedStep("fast"));
   EXPECT_EQ(SavedStep("fast"), LoggedStep("fast", 0));
   worker("node-a").Signal(SIGCONT);
@@ -235,9 +235,9 @@ TEST_F(RankFaultsTest, OneBitOfAReportLog) {
     coordinator().Kill();
     StartCoordinator();
   });
-  const Json job = AwaitState("flipped", "SUCCEEDED");
+  const Json job = AwaitState("flipped", "succeeded");
   const Json intact = ConditionOf(job, "LogIntact");
-  EXPECT_EQ(intact["status"], "FALSE") << intact;
+  EXPECT_EQ(intact["status"], "false") << intact;
   NoteLost(150 - Int(job["progress"]["steps"]));
   EXPECT_EQ(Int(job["progress"]["steps"]), 150);
 }

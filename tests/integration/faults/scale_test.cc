@@ -162,7 +162,7 @@ TEST_F(ScaleTest, EndedJobsAreBounded) {
   EXPECT_LE(database[1], 1.3 * database[0]);
   EXPECT_LE(resident[1], 1.3 * resident[0]);
   EXPECT_NE(Stretto({"job", "get", "queued-0"}).code, 0);
-  AwaitState("queued-59", "SUCCEEDED");
+  AwaitState("queued-59", "succeeded");
   const Outcome deleted = Stretto({"job", "delete", "queued-59"});
   EXPECT_EQ(deleted.code, 0) << deleted.err;
 }

@@ -246,7 +246,7 @@ TEST_F(StormTest, TrainsOn) {
   ASSERT_TRUE(revived) << "the job does not train after the storm";
   Collect();
   Stretto({"job", "cancel", "storm"});
-  const int64_t steps = Int(AwaitState("storm", "CANCELLED")["progress"]["steps"]);
+  const int64_t steps = Int(AwaitState("storm", "cancelled")["progress"]["steps"]);
 
   const double whole = end - begin;
   const double ratio = (last - first) * step_seconds / whole;
@@ -268,7 +268,7 @@ TEST_F(StormTest, TrainsOn) {
   ASSERT_EQ(Stretto(Submit(FileOf("calm", static_cast<int>(steps), ""), {})).code, 0);
   const double limit = SinceStrike() + 300;
   ASSERT_TRUE(AwaitWithin(limit, [&] {
-    return Stretto({"job", "get", "calm", "-o", "json"}).json()["state"] == "SUCCEEDED";
+    return Stretto({"job", "get", "calm", "-o", "json"}).json()["state"] == "succeeded";
   })) << Stretto({"job", "describe", "calm"}).out;
   std::map<int64_t, double> undisturbed;
   for (const Json& step : Steps("calm")) undisturbed[Int(step["step"])] = step["loss"];

@@ -204,7 +204,7 @@ TEST_F(GpuJobTest, UnlikeStagesTrainAsOnCores) {
 
 TEST_F(GpuJobTest, AScheduleThatComputesAWrongBitFailsTheJob) {
   StartGpus("wrong_bit");
-  const Json job = RunJob(OnGpus("wrong", 1, "profile: {steps: 1}\n"), "FAILED");
+  const Json job = RunJob(OnGpus("wrong", 1, "profile: {steps: 1}\n"), "failed");
   const Json condition = ConditionOf(job, "Prepared");
   EXPECT_EQ(condition["reason"], "PrepareFailed");
   EXPECT_THAT(condition["message"].get<std::string>(), HasSubstr("parity failed: rank "));
@@ -283,7 +283,7 @@ TEST_F(GpuJobTest, CancelEndsAStepThatWaitsForAPeer) {
   AwaitStep("stuck", 2);
   ASSERT_EQ(kill(TrainerPid("stuck", 1), SIGSTOP), 0);
   EXPECT_EQ(Stretto({"job", "cancel", "stuck"}).code, 0);
-  const Json job = AwaitState("stuck", "CANCELLED");
+  const Json job = AwaitState("stuck", "cancelled");
   EXPECT_FALSE(job.contains("first_failure")) << job["first_failure"];
   // By its own hand, before the daemon's grace was over.
   EXPECT_THAT(ReadRun("stuck", 0, "trainer.log"), HasSubstr("ended: Cancelled after step"));
@@ -305,9 +305,9 @@ class GpuLackTest : public GpuJobTest, public ::testing::WithParamInterface<Lack
 
 TEST_P(GpuLackTest, FailsTheJobNamingIt) {
   StartGpus(GetParam().plugin);
-  const Json job = RunJob(OnGpus("unlucky", 1), "FAILED");
+  const Json job = RunJob(OnGpus("unlucky", 1), "failed");
   const Json condition = ConditionOf(job, "Prepared");
-  EXPECT_EQ(condition["status"], "FALSE");
+  EXPECT_EQ(condition["status"], "false");
   EXPECT_EQ(condition["reason"], GetParam().reason);
   EXPECT_THAT(condition["message"].get<std::string>(),
               AllOf(HasSubstr("rank "), HasSubstr(GetParam().message)));

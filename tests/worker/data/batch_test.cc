@@ -52,7 +52,7 @@ TEST_F(BatchTest, StepsOfAnEpochHaveEachSampleOnce) {
   Write("b", 100);
   BatchOptions options = Options(1);
   options.data.parts.push_back({"b"});
-  options.json = true;
+  options.format = OutputFormat::kJson;
   std::set<int32_t> begins;
   for (options.step = 1; options.step <= 5; ++options.step) {
     const auto json = nlohmann::json::parse(DescribeBatch(options).value());

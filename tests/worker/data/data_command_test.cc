@@ -44,7 +44,7 @@ class DataCommandTest : public testing::Test {
     golden_.Hide(dir_, "FOLDER");
   }
   std::string Prepare(const std::string& more = "") {
-    return "prepare " + dir_ + "/a.txt -o " + dir_ + "/set " + more;
+    return "prepare " + dir_ + "/a.txt --output " + dir_ + "/set " + more;
   }
   GoldenMessages golden_{"stretto-data"};
   std::string dir_;
@@ -84,7 +84,7 @@ TEST_F(DataCommandTest, TokenizerOfAFolderFromHuggingFaceTokenizes) {
 
 TEST_F(DataCommandTest, FailureSaysWhereTheDonePartsAre) {
   std::ofstream(dir_ + "/bad.jsonl") << "{\"text\": 1}\n";
-  const Ran ran = RunData("prepare " + dir_ + "/bad.jsonl -o " + dir_ + "/set");
+  const Ran ran = RunData("prepare " + dir_ + "/bad.jsonl --output " + dir_ + "/set");
   EXPECT_EQ(ran.code, 1);
   golden_.Add(ran.output, {"bad.jsonl: found {\"text\": 1}", "byte 0", dir_ + "/set.parts"});
 }

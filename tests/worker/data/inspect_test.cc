@@ -44,7 +44,8 @@ TEST_F(InspectTest, ReportsCountsNoteAndFirstDocuments) {
 }
 
 TEST_F(InspectTest, JsonHasTheSame) {
-  const auto report = InspectDataset({.name = prefix_, .documents = 1, .json = true});
+  const auto report =
+      InspectDataset({.name = prefix_, .documents = 1, .format = OutputFormat::kJson});
   ASSERT_TRUE(report.ok()) << report.status();
   const auto json = nlohmann::json::parse(*report);
   EXPECT_EQ(json["tokens"], 12);

@@ -39,7 +39,7 @@ def check(program, golden, work):
     notes = json.loads((golden / "golden.json").read_text())
     kind, path = notes["open"].split(":")
     folder = work / golden.name
-    subprocess.run([program, "checkpoint", "export", f"{kind}:{golden.parent / path}", "--format", "hf", "-o", folder,
+    subprocess.run([program, "checkpoint", "export", f"{kind}:{golden.parent / path}", "--format", "hf", "--output", folder,
                     "--max-shard-size", "40kB"], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     model = load(folder)
     with torch.no_grad():

@@ -104,7 +104,7 @@ TEST_F(SampleCommandTest, PromptComesFromTextFileOrStandardInput) {
 }
 
 TEST_F(SampleCommandTest, JsonTellsTokensTextAndWhyItEnded) {
-  const Ran ran = RunSample(checkpoint_ + " --prompt hi --tokens 30 --seed 5 --json");
+  const Ran ran = RunSample(checkpoint_ + " --prompt hi --tokens 30 --seed 5 -o json");
   const auto json = nlohmann::json::parse(ran.output);
   EXPECT_EQ(json["model"], checkpoint_);
   EXPECT_EQ(json["prompt_tokens"], (std::vector<int>{'h', 'i'}));
@@ -112,7 +112,7 @@ TEST_F(SampleCommandTest, JsonTellsTokensTextAndWhyItEnded) {
   EXPECT_EQ(json["text"], RunSample(checkpoint_ + " --prompt hi --tokens 30 --seed 5").output);
   EXPECT_EQ(json["ending"], "tokens");
   const auto whole = nlohmann::json::parse(
-      RunSample(checkpoint_ + " --prompt-ids 1,2 --tokens 1000 --json").output);
+      RunSample(checkpoint_ + " --prompt-ids 1,2 --tokens 1000 -o json").output);
   EXPECT_EQ(whole["tokens"].size(), 299u);  // the last follows on the last position
   EXPECT_EQ(whole["ending"], "sequence_length");
 }
@@ -121,7 +121,7 @@ TEST_F(SampleCommandTest, TextEndsWithTheDocument) {
   // One token of 257 ends it; this model's temperature makes all of them likely.
   for (int seed = 0; seed < 20; ++seed) {
     const auto json = nlohmann::json::parse(
-        RunSample(checkpoint_ + " --tokens 290 --temperature 50 --top-p 1 --json --seed " +
+        RunSample(checkpoint_ + " --tokens 290 --temperature 50 --top-p 1 -o json --seed " +
                   std::to_string(seed))
             .output);
     EXPECT_THAT(json["tokens"].get<std::vector<int>>(), testing::Each(testing::Lt(256)));
@@ -135,7 +135,7 @@ TEST_F(SampleCommandTest, TextEndsWithTheDocument) {
 TEST_F(SampleCommandTest, TokensAnswerTokens) {
   const Ran numbers = RunSample(checkpoint_ + " --prompt-ids 104,105 --tokens 5 --seed 5");
   const auto json = nlohmann::json::parse(
-      RunSample(checkpoint_ + " --prompt hi --tokens 5 --seed 5 --json").output);
+      RunSample(checkpoint_ + " --prompt hi --tokens 5 --seed 5 -o json").output);
   std::string expected;
   for (const int token : json["tokens"]) expected += std::to_string(token) + "\n";
   EXPECT_EQ(numbers.output, expected);
@@ -244,11 +244,11 @@ TEST_F(SampleCommandTest, TokenizerModelStandsInForARefusedTokenizerJson) {
   std::filesystem::copy(std::string(kGolden) + "gpt2_sharded", folder_ / "hf");
   Spill(folder_ / "hf/tokenizer.model", TinyModel(true));
   const auto prompt = [&] {
-    return RunAll("hf:" + (folder_ / "hf") + " --prompt ab --tokens 1 --json").output;
+    return RunAll("hf:" + (folder_ / "hf") + " --prompt ab --tokens 1 -o json").output;
   };
-  EXPECT_THAT(prompt(), HasSubstr(R"("prompt_tokens":[3,6])"));
+  EXPECT_THAT(prompt(), HasSubstr(R"("prompt_tokens": [3, 6])"));
   Spill(folder_ / "hf/tokenizer.json", R"({"model": {"type": "BPE", "byte_fallback": true}})");
-  EXPECT_THAT(prompt(), HasSubstr(R"("prompt_tokens":[3,6])"));
+  EXPECT_THAT(prompt(), HasSubstr(R"("prompt_tokens": [3, 6])"));
   EXPECT_THAT(RunAll("hf:" + (folder_ / "hf") + " --prompt x --end-of-document x").output,
               HasSubstr("--end-of-document: found it with --tokenizer sentencepiece:"));
   // One that is understood comes first, as with `stretto data prepare`.

@@ -79,8 +79,8 @@ class CheckpointCommandTest : public testing::Test {
     const pid_t pid = ::fork();
     if (pid == 0) {
       ::signal(SIGHUP, SIG_DFL);  // whoever runs the tests may ignore it
-      ::execl(kProgram, kProgram, "checkpoint", "export", model.c_str(), "--format", "hf", "-o",
-              out.c_str(), nullptr);
+      ::execl(kProgram, kProgram, "checkpoint", "export", model.c_str(), "--format", "hf",
+              "--output", out.c_str(), nullptr);
       ::_exit(127);
     }
     return pid;
@@ -99,7 +99,7 @@ TEST_F(CheckpointCommandTest, ListShowsWhatLiesInAJobsFolder) {
   fs::create_directory(job + "/step-00000030.tmp-2");
   SetTime(job + "/step-00000030.tmp-2", now - absl::Seconds(5));
   Spill(job + "/notes.txt", "not ours");
-  EXPECT_EQ(*ListCheckpoints(job, false, now),
+  EXPECT_EQ(*ListCheckpoints(job, OutputFormat::kTable, now),
             "NAME                      SIZE     AGE    SAMPLES   TOKENS   TP  STATE\n"
             "step-00000005.bad-1  398.8 KiB   2h35m         40      640    2  failed its checks, "
             "put aside\n"
@@ -110,7 +110,7 @@ TEST_F(CheckpointCommandTest, ListShowsWhatLiesInAJobsFolder) {
   // A file that has lost its end, and a manifest that is none.
   fs::resize_file(job + "/step-00000010/rank-00001.safetensors", 100);
   Spill(job + "/step-00000020/manifest.json", "{");
-  const auto list = nlohmann::json::parse(*ListCheckpoints(job, true, now));
+  const auto list = nlohmann::json::parse(*ListCheckpoints(job, OutputFormat::kJson, now));
   ASSERT_EQ(list.size(), 4u);
   EXPECT_EQ(list[0]["written"], "2023-11-14T19:38:20Z");
   EXPECT_EQ(list[1]["step"], 10);
@@ -153,7 +153,7 @@ TEST_F(CheckpointCommandTest, InspectSaysWhichModelItIs) {
                 "tokenizer   none\n"
                 "training    step 20, 160 samples, 2.6k tokens, seed 7, TP 2\n");
   const auto json =
-      nlohmann::json::parse(RunCheckpoint("inspect --json --tensors " + folder).output);
+      nlohmann::json::parse(RunCheckpoint("inspect -o json --tensors " + folder).output);
   EXPECT_EQ(json["model"]["kv_heads"], 2);
   EXPECT_EQ(json["training"]["tokens"], 2560);
   EXPECT_EQ(json["tensors"][0]["name"], "embedding.token.weight");
@@ -237,7 +237,7 @@ TEST_F(CheckpointCommandTest, VerifyFindsValuesThatAreNotFinite) {
 TEST_F(CheckpointCommandTest, VerifyReadsAnExportedOptimizer) {
   const std::string path = folder_ / "out/stretto-optimizer.safetensors";
   const Ran exported = RunCheckpoint(
-      absl::StrCat("export ", Step(20), " --format hf --optimizer -o ", folder_ / "out"));
+      absl::StrCat("export ", Step(20), " --format hf --optimizer --output ", folder_ / "out"));
   ASSERT_EQ(exported.code, 0) << exported.output;
   const std::string good = Slurp(path);
   const auto verify = [&] { return RunCheckpoint("verify hf:" + (folder_ / "out")); };
@@ -267,12 +267,12 @@ TEST_F(CheckpointCommandTest, NamesThatAreNoUtf8AndCountsTooGreatDoNotEndIt) {
   const std::string folder = Step(20), odd = folder_ / "odd\xff";
   Spill(folder + "/manifest.json", "{");
   fs::rename(folder_ / "job", odd);
-  const Ran list = RunCheckpoint("list --json " + odd);
+  const Ran list = RunCheckpoint("list -o json " + odd);
   EXPECT_EQ(list.code, 0) << list.output;
   EXPECT_THAT(list.output, HasSubstr("odd\xef\xbf\xbd/step-00000020/manifest.json"));
   const std::string model = Model(), odd_model = folder_ / "model\xff";
   fs::rename(folder_ / "model", odd_model);
-  for (const char* flag : {" --json", " --spec"}) {
+  for (const char* flag : {" -o json", " --spec"}) {
     const Ran inspect = RunCheckpoint("inspect hf:" + odd_model + flag);
     EXPECT_EQ(inspect.code, 0) << inspect.output;
     EXPECT_THAT(inspect.output, HasSubstr("/model\xef\xbf\xbd\""));
@@ -287,15 +287,15 @@ TEST_F(CheckpointCommandTest, NamesThatAreNoUtf8AndCountsTooGreatDoNotEndIt) {
 TEST_F(CheckpointCommandTest, ExportTakesTheNewestOfAJobWithItsOptimizer) {
   Step(10);
   Step(20);
-  const Ran ran = RunCheckpoint(
-      absl::StrCat("export ", folder_ / "job", " --format hf --optimizer -o ", folder_ / "out"));
+  const Ran ran = RunCheckpoint(absl::StrCat(
+      "export ", folder_ / "job", " --format hf --optimizer --output ", folder_ / "out"));
   EXPECT_EQ(ran.code, 0) << ran.output;
   golden_.Add(ran.output, {"out: 21 tensors", "F32", "1 files", "stretto sample hf:"});
   const auto state = SafetensorsReader::Open(folder_ / "out/stretto-optimizer.safetensors");
   ASSERT_TRUE(state.ok()) << state.status();
   EXPECT_EQ(ParseTrainingState(state->header().metadata.at(kTrainingStateKey), "")->step, 20);
   const Ran rounded =
-      RunCheckpoint(absl::StrCat("export ", folder_ / "job", " --format hf --dtype bf16 -o ",
+      RunCheckpoint(absl::StrCat("export ", folder_ / "job", " --format hf --dtype bf16 --output ",
                                  folder_ / "bf16", " --max-shard-size 30kB"));
   EXPECT_THAT(rounded.output, HasSubstr("21 tensors in BF16, "));
   EXPECT_TRUE(fs::exists(folder_ / "bf16/model.safetensors.index.json"));
@@ -313,34 +313,35 @@ TEST_F(CheckpointCommandTest, WrongInputIsNamed) {
                          const std::vector<std::string>& facts) {
     golden_.Add(run(arguments, code), facts);
   };
-  fails("export " + model + " -o " + out, 2, {"--format"});
-  fails("export " + model + " --format gguf -o " + out, 2, {"--format", "gguf", "{hf,llmc}"});
-  fails("export " + model + " --format hf -o " + out + " --max-shard-size many", 2,
+  fails("export " + model + " --output " + out, 2, {"--format"});
+  fails("export " + model + " --format gguf --output " + out, 2, {"--format", "gguf", "hf, llmc"});
+  fails("export " + model + " --format hf --output " + out + " --max-shard-size many", 2,
         {"--max-shard-size", "many"});
-  fails("export " + model + " --format hf -o " + out + " --dtype i4", 2,
-        {"--dtype", "i4", "{f32,bf16,f16}"});
-  fails("export " + model + " --format hf --optimizer -o " + out, 1,
+  fails("export " + model + " --format hf --output " + out + " --dtype i4", 2,
+        {"--dtype", "i4", "f32, bf16, f16"});
+  fails("export " + model + " --format hf --optimizer --output " + out, 1,
         {"error: --optimizer: found hf:", "checkpoint"});
-  fails("export " + model + " --format llmc --optimizer -o " + out, 2,
+  fails("export " + model + " --format llmc --optimizer --output " + out, 2,
         {"--optimizer: found --format llmc", "hf"});
-  fails("export " + model + " --format llmc --max-shard-size 1GB -o " + out, 2,
+  fails("export " + model + " --format llmc --max-shard-size 1GB --output " + out, 2,
         {"--max-shard-size: found --format llmc", "hf"});
-  fails("export hf:/no/model --format hf -o " + (folder_ / "model"), 1,
+  fails("export hf:/no/model --format hf --output " + (folder_ / "model"), 1,
         {"error: ", "/model", "--overwrite"});  // before the model is opened
-  fails("export hf:/no/model --format hf -o " + (folder_ / "no/out"), 1,
+  fails("export hf:/no/model --format hf --output " + (folder_ / "no/out"), 1,
         {"error: " + (folder_ / "no") + ": ", folder_ / "no/out"});
-  fails("export hf:/no/model --format hf -o " + out, 1, {"error: ", "/no/model"});
-  EXPECT_THAT(run("export " + model + " --format hf -o /proc/out", 1), HasSubstr("/proc/out.tmp-"));
+  fails("export hf:/no/model --format hf --output " + out, 1, {"error: ", "/no/model"});
+  EXPECT_THAT(run("export " + model + " --format hf --output /proc/out", 1),
+              HasSubstr("/proc/out.tmp-"));
   fails("inspect " + (folder_ / "model"), 1, {"error: ", "/model", "hf:"});
-  fails("inspect " + model + " --spec --json", 2, {"--json", "--spec"});
+  fails("inspect " + model + " --spec -o json", 2, {"--format", "--spec"});
   fails("fly", 2, {"subcommand"});
   EXPECT_EQ(CountIn(folder_.path()), 1);
 }
 
 TEST_F(CheckpointCommandTest, AModelIsReplacedByItsOwnExport) {
   const std::string model = Model();
-  const Ran ran = RunCheckpoint("export " + model + " --format hf --dtype bf16 --overwrite -o " +
-                                (folder_ / "model"));
+  const Ran ran = RunCheckpoint(
+      "export " + model + " --format hf --dtype bf16 --overwrite --output " + (folder_ / "model"));
   EXPECT_EQ(ran.code, 0) << ran.output;
   EXPECT_EQ(CountIn(folder_.path()), 1);
   const auto read = OpenModel(model);
@@ -354,9 +355,9 @@ TEST_F(CheckpointCommandTest, HelpNamesCommandsAndFlags) {
   for (const char* word : {"list", "inspect", "verify", "export", "Examples:"}) {
     EXPECT_THAT(group.output, HasSubstr(word));
   }
-  EXPECT_THAT(
-      RunCheckpoint("export --help").output,
-      AllOf(HasSubstr("--max-shard-size"), HasSubstr("--optimizer"), HasSubstr("-o,--output")));
+  EXPECT_THAT(RunCheckpoint("export --help").output,
+              AllOf(HasSubstr("--max-shard-size"), HasSubstr("--optimizer"),
+                    HasSubstr("-f, --output DIR")));
 }
 
 TEST_F(CheckpointCommandTest, AFullDiskLeavesNothing) {
@@ -368,8 +369,8 @@ TEST_F(CheckpointCommandTest, AFullDiskLeavesNothing) {
   for (const char* format : {"hf", "llmc"}) {
     const Ran ran = RunShell(
         absl::StrCat("unshare -rm sh -c 'mount -t tmpfs -o size=64k tmpfs ", disk, " || exit 3; ",
-                     kProgram, " checkpoint export ", model, " --format ", format, " -o ", disk,
-                     "/out; code=$?; echo left: $(ls -A ", disk, "); exit $code'"));
+                     kProgram, " checkpoint export ", model, " --format ", format, " --output ",
+                     disk, "/out; code=$?; echo left: $(ls -A ", disk, "); exit $code'"));
     if (ran.code == 3) GTEST_SKIP() << "no small disk: " << ran.output;
     EXPECT_EQ(ran.code, 1);
     EXPECT_THAT(ran.output, AllOf(HasSubstr("error: write "), HasSubstr("No space left on device"),

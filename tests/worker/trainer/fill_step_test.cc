@@ -103,7 +103,7 @@ TEST_F(FillStepTest, ConsumesTheBatchThatIsDescribed) {
     const auto described = DescribeBatch({.data = config_.data,
                                           .sequences = config_.engine.sequences_per_step(),
                                           .step = step,
-                                          .json = true});
+                                          .format = OutputFormat::kJson});
     ASSERT_TRUE(described.ok()) << described.status();
     const auto samples = nlohmann::json::parse(*described)["samples"];
     ASSERT_EQ(samples.size(), 6u);

@@ -21,6 +21,9 @@
 #include "proto/base/printable.h"
 #include "proto/base/progress_line.h"
 #include "proto/base/units.h"
+#include "proto/commands/choice.h"
+#include "proto/commands/program.h"
+#include "proto/commands/read_commands.h"
 #include "worker/data/batch.h"
 #include "worker/data/text/inspect.h"
 #include "worker/data/text/prepare.h"
@@ -79,7 +82,8 @@ int InspectData(InspectOptions options, const std::string& tokenizer_name,
   }
   const auto report = InspectDataset(options);
   if (!report.ok()) return Fail(report.status());
-  absl::FPrintF(stdout, "%s", options.json ? *report : Printable(*report));
+  absl::FPrintF(stdout, "%s",
+                options.format != OutputFormat::kTable ? *report : Printable(*report));
   return 0;
 }
 
@@ -88,13 +92,17 @@ struct BatchFlags {
   BatchOptions options;
   std::vector<std::string> names;
   std::vector<double> weights;
+  std::string format = "table";
 };
 
 CLI::App* AddBatch(CLI::App& app, BatchFlags& flags) {
   BatchOptions& options = flags.options;
   options.data.vocab_size = std::numeric_limits<int32_t>::max();
   CLI::App* batch = app.add_subcommand("batch", "Show the samples that a training step consumes");
-  batch->add_option("NAME", flags.names, "data.prefix of the job, or the prefixes of its blend")
+  batch->footer(
+      "stretto data batch a --sequence-length 64 --sequences 8 --seed 1 --step 9\n"
+      "stretto data batch --help");
+  batch->add_option("PREFIX", flags.names, "data.prefix of the job, or the prefixes of its blend")
       ->required();
   batch
       ->add_option("--weights", flags.weights, "weights of the blend, in the order of its prefixes")
@@ -116,7 +124,7 @@ CLI::App* AddBatch(CLI::App& app, BatchFlags& flags) {
   batch->add_option("--tokens", options.tokens, "number of tokens to show of each sample")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  batch->add_flag("--json", options.json, "print JSON");
+  AddFormat(batch, &flags.format);
   return batch;
 }
 
@@ -130,9 +138,11 @@ int ShowBatch(BatchFlags flags) {
   for (size_t i = 0; i < flags.names.size(); ++i) {
     flags.options.data.parts.push_back({flags.names[i], flags.weights[i]});
   }
+  flags.options.format = FormatOf(flags.format);
   const auto batch = DescribeBatch(flags.options);
   if (!batch.ok()) return Fail(batch.status());
-  absl::FPrintF(stdout, "%s", flags.options.json ? *batch : Printable(*batch));
+  absl::FPrintF(stdout, "%s",
+                flags.options.format != OutputFormat::kTable ? *batch : Printable(*batch));
   return 0;
 }
 
@@ -140,30 +150,31 @@ int ShowBatch(BatchFlags flags) {
 }  // namespace stretto
 
 int main(int argc, char** argv) {
-  CLI::App app{"Prepare and inspect training data", "stretto data"};
+  CLI::App app{"Prepare and inspect training data", "data"};
   app.require_subcommand(1);
   app.footer(
-      "Examples:\n"
-      "  stretto data prepare books/ -o data/books\n"
-      "  stretto data prepare a.jsonl -o data/a --tokenizer hf:my-model\n"
-      "  stretto data inspect data/a --tokenizer hf:my-model\n"
-      "  stretto data inspect 'llmc:fineweb/train_*.bin'\n"
-      "  stretto data batch data/a --sequence-length 1024 --sequences 8 --seed 1234 --step 100");
+      "stretto data prepare books/ --output data/books\n"
+      "stretto data inspect data/books");
+  stretto::UseHelpText(&app, "stretto");
   std::string tokenizer, end_of_document;
   const auto add_tokenizer = [&](CLI::App* command, const std::string& help) {
-    command->add_option("--tokenizer", tokenizer, help);
-    command->add_option("--end-of-document", end_of_document,
-                        "token that ends each document (default: the one that hf:FOLDER names)");
+    command->add_option("--tokenizer", tokenizer, help)->type_name("TOKENIZER");
+    command
+        ->add_option("--end-of-document", end_of_document,
+                     "token that ends each document (default: the one that hf:FOLDER names)")
+        ->type_name("TOKEN");
   };
 
   stretto::PrepareOptions prepare_options;
   CLI::App* prepare =
       app.add_subcommand("prepare", "Turn text into a data set (PREFIX.bin and PREFIX.idx)");
+  prepare->footer(
+      "stretto data prepare books/ --output data/books\n"
+      "stretto data prepare a.jsonl -f data/a --tokenizer hf:my-model");
   prepare->add_option("PATH", prepare_options.inputs, "text files and folders of text files")
       ->required();
-  prepare
-      ->add_option("-o,--output", prepare_options.prefix,
-                   "path of the data set without .bin and .idx")
+  stretto::AddOutput(prepare, &prepare_options.prefix, "PREFIX",
+                     "path of the data set without .bin and .idx")
       ->required();
   add_tokenizer(prepare,
                 "tokenizer: bytes (default), sentencepiece:MODEL, or hf:FOLDER with the "
@@ -171,20 +182,23 @@ int main(int argc, char** argv) {
   prepare
       ->add_option("--json-key", prepare_options.json_key,
                    "key of the document in each line of *.jsonl and *.ndjson files")
+      ->type_name("KEY")
       ->capture_default_str();
   prepare_options.threads = std::max<int>(1, std::thread::hardware_concurrency());
   prepare
       ->add_option("--threads", prepare_options.threads,
-                   "number of threads; it does not change the result")
-      ->check(CLI::Range(1, 1024))
-      ->capture_default_str();
+                   "number of threads; it does not change the result (default: one per core)")
+      ->check(CLI::Range(1, 1024));
   prepare->add_flag("--overwrite", prepare_options.overwrite, "replace an existing data set");
 
   stretto::InspectOptions inspect_options;
   CLI::App* inspect = app.add_subcommand("inspect", "Show the contents of a data set");
+  inspect->footer(
+      "stretto data inspect data/a --tokenizer hf:my-model\n"
+      "stretto data inspect 'llmc:fineweb/train_*.bin' --check");
   inspect
       ->add_option(
-          "NAME", inspect_options.name,
+          "PREFIX", inspect_options.name,
           "path of the data set without .bin and .idx, or llmc:FILES for token files of llm.c")
       ->required();
   add_tokenizer(inspect, "tokenizer that the data set was prepared with; shows text as well");
@@ -198,15 +212,22 @@ int main(int argc, char** argv) {
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   inspect->add_flag("--check", inspect_options.check, "read and check every token");
-  inspect->add_flag("--json", inspect_options.json, "print JSON");
+  std::string inspect_format = "table";
+  stretto::AddFormat(inspect, &inspect_format);
 
   stretto::BatchFlags batch_flags;
   const CLI::App* batch = stretto::AddBatch(app, batch_flags);
+  if (argc == 2 && argv[1] == absl::string_view(stretto::kPrintCommands)) {
+    const stretto::CommandInfo data = stretto::ReadCommands(app, "stretto");
+    absl::PrintF("%s", stretto::JsonText(stretto::CommandsDocument({data}), false));
+    return 0;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
+  inspect_options.format = stretto::FormatOf(inspect_format);
   if (*batch) return stretto::ShowBatch(std::move(batch_flags));
   return *prepare ? stretto::PrepareData(prepare_options, tokenizer, end_of_document)
                   : stretto::InspectData(inspect_options, tokenizer, end_of_document);

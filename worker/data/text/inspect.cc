@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Opens a data set of either format, walks its documents for their number and lengths, decodes the
-// first ones if a tokenizer is given, and formats the report as JSON or, from that JSON, as text. A
+// first ones if a tokenizer is given, and formats the report as a document or, from that document, as text. A
 // given tokenizer must be the one in the note beside the data.
 
 #include "worker/data/text/inspect.h"
@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <vector>
 
@@ -23,8 +22,6 @@
 
 namespace stretto {
 namespace {
-
-using nlohmann::ordered_json;
 
 struct Documents {
   int64_t count = 0, shortest = std::numeric_limits<int64_t>::max(), longest = 0;
@@ -43,15 +40,15 @@ Documents Measure(const TokenStream& tokens) {
   return documents;
 }
 
-absl::StatusOr<ordered_json> FirstDocuments(const TokenStream& stream, int32_t vocab_size,
-                                            const InspectOptions& options) {
-  ordered_json documents = ordered_json::array();
+absl::StatusOr<Document> FirstDocuments(const TokenStream& stream, int32_t vocab_size,
+                                        const InspectOptions& options) {
+  Document documents = Document::array();
   const int64_t count = stream.token_count();
   for (int64_t i = 0, begin = 0; i < options.documents && begin < count; ++i) {
     const int64_t end = stream.FindDocument(begin + 1, count), length = end - begin;
     std::vector<int32_t> tokens(std::min(length, options.tokens));
     RETURN_IF_ERROR(stream.Read(begin, vocab_size, tokens));
-    ordered_json document = {{"length", length}, {"tokens", tokens}};
+    Document document = {{"length", length}, {"tokens", tokens}};
     if (options.tokenizer != nullptr) {
       ASSIGN_OR_RETURN(const std::string text, options.tokenizer->Decode(tokens));
       document["text"] = text;
@@ -62,13 +59,13 @@ absl::StatusOr<ordered_json> FirstDocuments(const TokenStream& stream, int32_t v
   return documents;
 }
 
-std::string Text(const ordered_json& report) {
-  const auto count = [](const ordered_json& value) { return FormatCount(value.get<double>()); };
+std::string Text(const Document& report) {
+  const auto count = [](const Document& value) { return FormatCount(value.get<double>()); };
   std::string text = absl::StrCat(
       report["prefix"].get<std::string>(), ": ", count(report["tokens"]), " tokens (",
       report["type"].get<std::string>(), ") in ", count(report["documents"]), " documents of ",
       count(report["shortest_document"]), " to ", count(report["longest_document"]), " tokens\n");
-  const ordered_json& tokenizer = report["tokenizer"];
+  const Document& tokenizer = report["tokenizer"];
   if (tokenizer.is_null()) {
     absl::StrAppend(&text, "tokenizer: no note beside it (PREFIX.tokenizer.json)\n");
   } else {
@@ -79,7 +76,7 @@ std::string Text(const ordered_json& report) {
   }
   if (report["checked"]) absl::StrAppend(&text, "every token is in the vocabulary\n");
   int64_t number = 0;
-  for (const ordered_json& document : report["first_documents"]) {
+  for (const Document& document : report["first_documents"]) {
     const auto tokens = document["tokens"].get<std::vector<int32_t>>();
     const int64_t length = document["length"];
     absl::StrAppend(&text, "document ", number++, ", ", length,
@@ -117,14 +114,14 @@ absl::StatusOr<std::string> InspectDataset(const InspectOptions& options) {
                                               : std::numeric_limits<int32_t>::max();
   if (options.check) RETURN_IF_ERROR(stream->CheckTokens(vocab_size, stream->token_count()));
   const Documents documents = Measure(*stream);
-  ordered_json report = {{"prefix", options.name},
-                         {"type", NameOf(stream->type())},
-                         {"tokens", stream->token_count()},
-                         {"documents", documents.count},
-                         {"shortest_document", documents.shortest},
-                         {"longest_document", documents.longest},
-                         {"checked", options.check && known},
-                         {"tokenizer", nullptr}};
+  Document report = {{"prefix", options.name},
+                     {"type", NameOf(stream->type())},
+                     {"tokens", stream->token_count()},
+                     {"documents", documents.count},
+                     {"shortest_document", documents.shortest},
+                     {"longest_document", documents.longest},
+                     {"checked", options.check && known},
+                     {"tokenizer", nullptr}};
   if (info.has_value()) {
     report["tokenizer"] = {{"kind", info->kind},
                            {"vocab_size", info->vocab_size},
@@ -132,8 +129,7 @@ absl::StatusOr<std::string> InspectDataset(const InspectOptions& options) {
                            {"hash", info->hash}};
   }
   ASSIGN_OR_RETURN(report["first_documents"], FirstDocuments(*stream, vocab_size, options));
-  if (!options.json) return Text(report);
-  return report.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+  return options.format == OutputFormat::kTable ? Text(report) : TextOf(report, options.format);
 }
 
 }  // namespace stretto

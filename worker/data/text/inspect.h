@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "proto/document/document.h"
 #include "worker/data/text/tokenizer.h"
 
 namespace stretto {
@@ -15,11 +16,11 @@ struct InspectOptions {
   int64_t documents = 3;  // number of first documents to show
   int64_t tokens = 16;    // number of first tokens to show of each
   bool check = false;     // read every token
-  bool json = false;
+  OutputFormat format = OutputFormat::kTable;
   const Tokenizer* tokenizer = nullptr;  // optional; shows text too
 };
 
-// Returns the report as text or JSON: type and number of tokens, documents and their lengths, the
+// Returns the report as text or as a document: type and number of tokens, documents and their lengths, the
 // tokenizer's note, first documents. The vocabulary is the note's, else the tokenizer's. Errors:
 // those of OpenTokens and of the note, InvalidArgument (`check`: a token outside the vocabulary,
 // with file and byte; a tokenizer that is not the note's).

@@ -207,7 +207,7 @@ TEST_F(ConfigCommandsTest, AContextIsMadeChosenUsedAndDeleted) {
   EXPECT_EQ(Run({"config", "delete-context", "lab"}), kOk);
   ExpectMessage({"context lab ", "current"});
   EXPECT_EQ(Run({"config", "delete-context", "away"}), kOk);
-  EXPECT_EQ(File(), "");
+  EXPECT_EQ(File(), "{}\n");
 }
 
 TEST_F(ConfigCommandsTest, CommandsTalkToTheContext) {

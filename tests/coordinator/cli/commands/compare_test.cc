@@ -57,7 +57,7 @@ TEST(CompareTest, HeldOutLossesHaveALineWhereThereAreSome) {
   EXPECT_THAT(CompareTable(runs),
               HasSubstr("\nheld-out loss           2.5000                     -\n"));
   EXPECT_THAT(CompareTable({runs[1]}), Not(HasSubstr("held-out")));
-  const auto json = nlohmann::json::parse(CompareJson(runs));
+  const auto json = CompareDocument(runs);
   EXPECT_EQ(json["runs"][0]["held_out_loss"], 2.5);
   EXPECT_TRUE(json["runs"][1]["held_out_loss"].is_null());
 }
@@ -126,7 +126,7 @@ TEST(CompareTest, WhatIsNotKnownIsNoNumber) {
   const std::string text = CompareTable({waiting});
   EXPECT_THAT(text, Not(HasSubstr("nan")));
   EXPECT_THAT(text, Not(HasSubstr("0.0 ms")));
-  const auto json = nlohmann::json::parse(CompareJson({waiting}));
+  const auto json = CompareDocument({waiting});
   for (const char* figure : {"first_loss", "last_loss", "tokens_per_second", "step_seconds_p50",
                              "submit_to_first_step_seconds", "t_ideal_step_least"}) {
     EXPECT_TRUE(json["runs"][0][figure].is_null()) << figure;
@@ -144,13 +144,12 @@ TEST(CompareTest, PreemptedTimeIsBesideTheWallClock) {
   ledger.set_preempted_seconds(0.5);
   const RunFigures run = FiguresOf(job, {});
   EXPECT_THAT(CompareTable({run}), HasSubstr("\npreempted        125.0 ms\n"));
-  EXPECT_EQ(nlohmann::json::parse(CompareJson({run}))["runs"][0]["ledger"]["preempted_seconds"],
-            0.125);
+  EXPECT_EQ(CompareDocument({run})["runs"][0]["ledger"]["preempted_seconds"], 0.125);
 }
 
 TEST(CompareTest, JsonHasThemAlways) {
-  const auto json = nlohmann::json::parse(
-      CompareJson({FiguresOf(JobOf("sync", "megatron_sync"), {}), FiguresOf(Hybrid(), {})}));
+  const auto json =
+      CompareDocument({FiguresOf(JobOf("sync", "megatron_sync"), {}), FiguresOf(Hybrid(), {})});
   EXPECT_EQ(json["runs"][0]["options"], "");
   EXPECT_EQ(json["runs"][1]["schedule"], "domino_hybrid[2+1]/2");
   EXPECT_EQ(json["runs"][1]["options"], "sequence parallel");

@@ -175,7 +175,7 @@ class RunLimitedTest : public ::testing::Test {
   void TearDown() override { std::filesystem::remove_all(dir_); }
   absl::StatusOr<std::string> Run(const std::string& body, const ChildLimits& limits = {},
                                   const std::string& input = "") {
-    return RunLimited(Script(dir_ + "/program", body), input, limits, interrupt_);
+    return RunLimited({Script(dir_ + "/program", body)}, input, limits, interrupt_);
   }
   Interrupt interrupt_;
 };
@@ -188,7 +188,7 @@ TEST_F(RunLimitedTest, AnswersWhatTheProgramWrites) {
 }
 
 TEST_F(RunLimitedTest, AMissingProgramIsNotFound) {
-  const absl::Status status = RunLimited(dir_ + "/none", "", {}, interrupt_).status();
+  const absl::Status status = RunLimited({dir_ + "/none"}, "", {}, interrupt_).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(status.message()), HasSubstr("/none"));
 }
@@ -228,7 +228,7 @@ TEST_F(CommandsTest, DryRunStoresNothingAndShowsThePlan) {
   Script(dir_ + "/stretto-planner",
          "cat > " + dir_ +
              "/spec.json; echo '{\"ranks\":[{\"arenas\":[{\"name\":\"activation\","
-             "\"bytes\":\"1048576\"}],\"bytes\":\"1048576\"}],\"parameters\":\"5\"}'");
+             "\"bytes\":1048576}],\"bytes\":1048576}],\"parameters\":5}'");
   EXPECT_EQ(Run({"job", "submit", file_, "--dry-run"}), kOk) << err();
   EXPECT_TRUE(jobs_.create_request.validate_only());
   EXPECT_THAT(out(), HasSubstr("  tp_size: 3\n"));
@@ -242,10 +242,10 @@ TEST_F(CommandsTest, DryRunStoresNothingAndShowsThePlan) {
 }
 
 TEST_F(CommandsTest, DryRunInJsonIsTheJobWithItsPlan) {
-  Script(dir_ + "/stretto-planner", "echo '{\"parameters\":\"5\",\"new\":1}'");
+  Script(dir_ + "/stretto-planner", "echo '{\"parameters\":5}'");
   EXPECT_EQ(Run({"job", "submit", file_, "--dry-run", "-o", "json"}), kOk) << err();
   EXPECT_THAT(out(), HasSubstr("\"name\": \"jobs/gpt\""));
-  EXPECT_THAT(out(), HasSubstr("\"parameters\": \"5\""));
+  EXPECT_THAT(out(), HasSubstr("\"parameters\": 5"));
 }
 
 TEST_F(CommandsTest, DryRunWithoutThePlannerSaysSoAndShowsTheRest) {

@@ -80,11 +80,11 @@ TEST(MetricsTextTest, TheSmallestNumberHasItsDigits) {
   EXPECT_THAT(MetricsCsv({step}), HasSubstr("3,4.94065645841247e-324,"));
 }
 
-TEST(MetricsTextTest, JsonHasTheSameNames) {
-  EXPECT_EQ(nlohmann::json::parse(MetricsJson({})), nlohmann::json::array());
-  const nlohmann::json rows = nlohmann::json::parse(MetricsJson({WholeStep(), BareStep()}));
+TEST(MetricsTextTest, TheDocumentHasTheSameNames) {
+  EXPECT_EQ(MetricsDocument({}), Document::array());
+  const Document rows = MetricsDocument({WholeStep(), BareStep()});
   ASSERT_EQ(rows.size(), 2u);
-  for (const nlohmann::json& row : rows) EXPECT_EQ(row.size(), 17u);
+  for (const Document& row : rows) EXPECT_EQ(row.size(), 17u);
   EXPECT_EQ(rows[0]["loss"].get<double>(), 1.0 / 3);
   EXPECT_EQ(rows[0]["compute_alone_seconds"], 0.625);
   EXPECT_EQ(rows[0]["held_out_perplexity"], 12.5);
@@ -115,13 +115,13 @@ TEST_F(MetricsCommandTest, PrintsWhatARunningJobHasDone) {
   EXPECT_EQ(out(), std::string(kHeader) + "1,2,0,0,100,0.5,,,,,,,,,,,\n" +
                        "2,2,0,0,100,0.5,,,,,,,,,,,\n" + "3,2,0,0,100,0.5,,,,,,,,,,,\n");
   const std::string csv = out();
-  EXPECT_EQ(Run({"job", "metrics", "gpt", "--csv"}), kOk);
+  EXPECT_EQ(Run({"job", "metrics", "gpt", "-o", "table"}), kOk);
   EXPECT_EQ(out(), csv);
 }
 
 TEST_F(MetricsCommandTest, TakesARangeOfSteps) {
   const auto steps = [&](const std::string& range) {
-    EXPECT_EQ(Run({"job", "metrics", "gpt", "--json", "--steps", range}), kOk) << err();
+    EXPECT_EQ(Run({"job", "metrics", "gpt", "-o", "json", "--steps", range}), kOk) << err();
     std::vector<int> numbers;
     for (const auto& row : nlohmann::json::parse(out())) numbers.push_back(row["step"]);
     return numbers;
@@ -136,19 +136,19 @@ TEST_F(MetricsCommandTest, TakesARangeOfSteps) {
 
 TEST_F(MetricsCommandTest, WritesAWholeFileOrNone) {
   const std::string file = dir_ + "/gpt.csv";
-  EXPECT_EQ(Run({"job", "metrics", "gpt", "-o", file}), kOk) << err();
+  EXPECT_EQ(Run({"job", "metrics", "gpt", "--output", file}), kOk) << err();
   EXPECT_EQ(out(), "");
   ExpectMessage({file + ": 3 steps"});
   std::ifstream written(file);
   EXPECT_THAT(std::string(std::istreambuf_iterator<char>(written), {}), StartsWith(kHeader));
-  EXPECT_EQ(Run({"job", "metrics", "gpt", "-o", dir_ + "/none/gpt.csv"}), kError);
+  EXPECT_EQ(Run({"job", "metrics", "gpt", "--output", dir_ + "/none/gpt.csv"}), kError);
   ExpectMessage({"error: ", dir_ + "/none/gpt.csv"});
 }
 
 TEST_F(MetricsCommandTest, RefusesWhatItCannotDo) {
   EXPECT_EQ(Run({"job", "metrics", "gpt", "--steps", "5:4"}), kError);
   ExpectMessage({"error: --steps: ", "found 5:4,"});
-  EXPECT_EQ(Run({"job", "metrics", "gpt", "--csv", "--json"}), kUsage);
+  EXPECT_EQ(Run({"job", "metrics", "gpt", "-o", "csv"}), kUsage);
   jobs_.watch = [](const auto&, grpc::ServerContext*, WatchWriter*) {
     return Refusal(grpc::NOT_FOUND, "jobs/gpt does not exist", "JOB_NOT_FOUND");
   };

@@ -63,7 +63,7 @@ class TraceCommandsTest : public CommandsTest {
 
 TEST_F(TraceCommandsTest, TraceWritesTheNewestTenSteps) {
   const std::string file = dir_ + "/trace.json";
-  EXPECT_EQ(Run({"job", "trace", "gpt", "-o", file}), kOk) << err();
+  EXPECT_EQ(Run({"job", "trace", "gpt", "--output", file}), kOk) << err();
   EXPECT_EQ(request_.name(), "jobs/gpt");
   EXPECT_EQ(request_.first_step(), 21);
   EXPECT_EQ(request_.last_step(), 30);
@@ -76,7 +76,7 @@ TEST_F(TraceCommandsTest, TraceWritesTheNewestTenSteps) {
 }
 
 TEST_F(TraceCommandsTest, TraceTakesARangeOfStepsAndARank) {
-  EXPECT_EQ(Run({"job", "trace", "gpt", "--steps", "4:6", "--rank", "1", "-o", "-"}), kOk);
+  EXPECT_EQ(Run({"job", "trace", "gpt", "--steps", "4:6", "--rank", "1", "--output", "-"}), kOk);
   EXPECT_EQ(request_.first_step(), 4);
   EXPECT_EQ(request_.last_step(), 6);
   EXPECT_EQ(request_.rank(), 1);
@@ -84,7 +84,7 @@ TEST_F(TraceCommandsTest, TraceTakesARangeOfStepsAndARank) {
   const std::map<std::string, std::pair<int, int>> ranges = {
       {"7:", {7, 0}}, {":9", {0, 9}}, {"8", {8, 8}}};
   for (const auto& [text, range] : ranges) {
-    EXPECT_EQ(Run({"job", "trace", "gpt", "--steps", text, "-o", "-"}), kOk);
+    EXPECT_EQ(Run({"job", "trace", "gpt", "--steps", text, "--output", "-"}), kOk);
     EXPECT_EQ(request_.first_step(), range.first) << text;
     EXPECT_EQ(request_.last_step(), range.second) << text;
   }
@@ -100,11 +100,11 @@ TEST_F(TraceCommandsTest, AFailedTraceLeavesNoFile) {
     Write(0, writer);
     return Refusal(grpc::NOT_FOUND, "found steps 1 to 4 kept, expected step 9", "NOT_FOUND");
   };
-  EXPECT_EQ(Run({"job", "trace", "gpt", "-o", file}), kError);
+  EXPECT_EQ(Run({"job", "trace", "gpt", "--output", file}), kError);
   EXPECT_EQ(err(), "error: found steps 1 to 4 kept, expected step 9\n");
   EXPECT_FALSE(std::filesystem::exists(file));
   EXPECT_FALSE(std::filesystem::exists(file + ".part"));
-  EXPECT_EQ(Run({"job", "trace", "gpt", "-o", dir_ + "/none/trace.json"}), kError);
+  EXPECT_EQ(Run({"job", "trace", "gpt", "--output", dir_ + "/none/trace.json"}), kError);
   ExpectMessage({"error: ", dir_ + "/none/trace.json.part"});
   EXPECT_EQ(Run({"job", "trace", "nosuch"}), kError);
   EXPECT_EQ(err(), "error: jobs/nosuch does not exist\n");

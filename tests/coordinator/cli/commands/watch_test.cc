@@ -44,7 +44,7 @@ TEST_F(CommandsTest, WaitPrintsOnlyTheSummary) {
   EXPECT_EQ(Run({"job", "submit", file_, "--wait"}), kOk);
   EXPECT_THAT(out(), StartsWith("job gpt SUCCEEDED after 3 of 3 steps\n"));
   EXPECT_EQ(Run({"job", "submit", file_, "--wait", "-o", "json"}), kOk);
-  EXPECT_THAT(out(), StartsWith("{\n \"name\": \"jobs/gpt\""));
+  EXPECT_THAT(out(), StartsWith("{\n  \"name\": \"jobs/gpt\""));
 }
 
 TEST_F(CommandsTest, FailedAndCancelledJobsHaveTheirOwnExitCodes) {

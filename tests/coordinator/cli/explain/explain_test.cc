@@ -166,17 +166,17 @@ TEST(ExplainTextTest, RecursiveIsTheTree) {
 
 TEST(ExplainTextTest, JsonAndYamlSayTheSame) {
   const FieldDoc doc = Of("checkpoint.keep");
-  EXPECT_EQ(ExplainJson(doc, false),
+  EXPECT_EQ(JsonText(ExplainDocument(doc, false), true),
             "{\n  \"path\": \"job.spec.checkpoint.keep\",\n  \"type\": \"integer\",\n"
             "  \"default\": \"2\",\n  \"range\": \"0 to 1000000\",\n"
             "  \"description\": \"Number of checkpoints to keep, the newest ones. 0 keeps all.\"\n"
             "}\n");
-  EXPECT_EQ(ExplainYaml(doc, false),
-            "path: \"job.spec.checkpoint.keep\"\ntype: \"integer\"\ndefault: \"2\"\n"
+  EXPECT_EQ(YamlText(ExplainDocument(doc, false)),
+            "path: job.spec.checkpoint.keep\ntype: integer\ndefault: \"2\"\n"
             "range: \"0 to 1000000\"\n"
             "description: \"Number of checkpoints to keep, the newest ones. 0 keeps all.\"\n");
-  EXPECT_THAT(ExplainJson(Of("spec"), false), Not(HasSubstr("slice_sizes")));
-  EXPECT_THAT(ExplainJson(Of("spec"), true), HasSubstr("slice_sizes"));
+  EXPECT_THAT(ExplainDocument(Of("spec"), false).dump(), Not(HasSubstr("slice_sizes")));
+  EXPECT_THAT(ExplainDocument(Of("spec"), true).dump(), HasSubstr("slice_sizes"));
 }
 
 // ---- what the comments say

@@ -25,7 +25,7 @@ class ReferenceTest : public ::testing::TestWithParam<const char*> {
         .terminal = terminal,
         .interrupt = interrupt,
         .variable = [](const std::string& name) { return name == "HOME" ? "~" : ""; },
-        .binary_dir = ""};
+        .binary_dir = STRETTO_BINARY_DIR};
     EXPECT_EQ(RunApp({"explain", "--markdown", name}, environment), kOk) << err.str();
     return out.str();
   }

@@ -58,19 +58,19 @@ TEST_F(CompleteTest, Commands) {
 
 TEST_F(CompleteTest, FlagsOfTheCommandAndThoseOfAll) {
   EXPECT_THAT(Offered({"job", "logs", "--"}),
-              IsSupersetOf({"--follow", "--rank", "--coordinator", "--output", "--help"}));
+              IsSupersetOf({"--follow", "--rank", "--coordinator", "--format", "--help"}));
   EXPECT_THAT(Offered({"job", "logs", "--r"}), ElementsAre("--rank"));
   EXPECT_THAT(Offered({"job", "list", "--"}), Not(Contains("--rank")));
-  EXPECT_THAT(Offered({"job", "logs", "-f", "--f"}), IsEmpty());  // given already
-  EXPECT_THAT(Offered({"job", "logs", "--", "--f"}), IsEmpty());  // no flag any more
+  EXPECT_THAT(Offered({"job", "logs", "-f", "--fol"}), IsEmpty());  // given already
+  EXPECT_THAT(Offered({"job", "logs", "--", "--f"}), IsEmpty());    // no flag any more
 }
 
 TEST_F(CompleteTest, Values) {
   EXPECT_THAT(Offered({"-o", ""}), ElementsAre("table", "json", "yaml"));
-  EXPECT_THAT(Offered({"job", "list", "--output", "y"}), ElementsAre("yaml"));
-  EXPECT_THAT(Offered({"job", "list", "--output=y"}), ElementsAre("--output=yaml"));
-  EXPECT_THAT(Offered({"job", "list", "--output", "=", "y"}), ElementsAre("yaml"));
-  EXPECT_THAT(Offered({"job", "list", "--output", "="}), ElementsAre("table", "json", "yaml"));
+  EXPECT_THAT(Offered({"job", "list", "--format", "y"}), ElementsAre("yaml"));
+  EXPECT_THAT(Offered({"job", "list", "--format=y"}), ElementsAre("--format=yaml"));
+  EXPECT_THAT(Offered({"job", "list", "--format", "=", "y"}), ElementsAre("yaml"));
+  EXPECT_THAT(Offered({"job", "list", "--format", "="}), ElementsAre("table", "json", "yaml"));
   EXPECT_THAT(Offered({"completion", ""}), ElementsAre("bash", "zsh", "fish"));
   EXPECT_THAT(Offered({"job", "submit", "x"}), ElementsAre(":files"));
   EXPECT_THAT(Offered({"up", "--state-dir", ""}), ElementsAre(":files"));
@@ -134,6 +134,19 @@ bool Missing(const std::string& shell) {
   return std::system(("command -v " + shell + " >/dev/null 2>&1").c_str()) != 0;
 }
 
+TEST_F(CompleteTest, CommandsOfSeparatePrograms) {
+  binary_dir_ = STRETTO_BINARY_DIR;
+  EXPECT_THAT(Offered({"data", ""}), ElementsAre("prepare", "inspect", "batch"));
+  EXPECT_THAT(Offered({"checkpoint", "e"}), ElementsAre("export"));
+  EXPECT_THAT(Offered({"checkpoint", "export", "m", "--format", ""}), ElementsAre("hf", "llmc"));
+  EXPECT_THAT(Offered({"sample", "m", "--to"}), ElementsAre("--tokens", "--top-p", "--tokenizer"));
+  EXPECT_THAT(Offered({"sample", "m", "--co"}), IsEmpty());  // no flag of stretto itself
+  for (const std::vector<std::string>& files :
+       {std::vector<std::string>{"sample", ""}, {"data", "prepare", "--output", ""}}) {
+    EXPECT_THAT(Offered(files), ElementsAre(":files"));
+  }
+}
+
 TEST_F(CompleteTest, BashIsOfferedTheSame) {
   const std::string script =
       "source <(stretto completion bash)\n"
@@ -141,17 +154,19 @@ TEST_F(CompleteTest, BashIsOfferedTheSame) {
       "ask() { COMP_WORDS=(stretto \"$@\"); COMP_CWORD=$#; _stretto; echo \"${COMPREPLY[*]}\"; }\n"
       "ask w\n"
       "ask job c\n"
-      "ask job list --output = y\n"
+      "ask job list --format = y\n"
       "ask job get ''\n"
       "touch a.yaml\n"
-      "ask job submit a.\n";
+      "ask job submit a.\n"
+      "ask data p\n";
   EXPECT_EQ(Shell("bash --norc", script, dir_, absl::StrCat("127.0.0.1:", port_)),
             "complete -F _stretto stretto\n"
             "worker\n"
             "cancel checkpoint curve compare\n"
             "yaml\n"
             "gpt\n"
-            "a.yaml\n");
+            "a.yaml\n"
+            "prepare\n");
 }
 
 TEST_F(CompleteTest, ZshIsOfferedTheSame) {
@@ -167,14 +182,14 @@ TEST_F(CompleteTest, ZshIsOfferedTheSame) {
       "ask w\n"
       "ask job ge\n"
       "ask job get ''\n"
-      "ask job list --output=y\n"
+      "ask job list --format=y\n"
       "ask job submit ''\n";
   EXPECT_EQ(Shell("zsh -f", script, dir_, absl::StrCat("127.0.0.1:", port_)),
             "_stretto\n"
             "worker:Show the workers of the cluster\n"
             "get:Show a job\n"
             "gpt\n"
-            "--output=yaml\n"
+            "--format=yaml\n"
             "files\n");
 }
 

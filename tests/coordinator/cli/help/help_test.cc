@@ -9,6 +9,8 @@
 #include <fstream>
 #include <functional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -16,6 +18,9 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "coordinator/cli/help/man_page.h"
+#include "coordinator/cli/local/limited_child.h"
+#include "coordinator/cli/other_programs.h"
+#include "proto/base/version.h"
 #include "tests/coordinator/cli/fake_coordinator.h"
 
 namespace stretto::cli {
@@ -27,9 +32,14 @@ using ::testing::StartsWith;
 
 class HelpTest : public CommandsTest {
  protected:
+  void SetUp() override {
+    CommandsTest::SetUp();
+    binary_dir_ = STRETTO_BINARY_DIR;  // with stretto-data and stretto-model
+  }
+
   // Names of the commands beneath `command`, read from its help.
   std::vector<std::string> Commands(std::vector<std::string> command) {
-    command.emplace_back("--help");
+    command.insert(command.begin(), "help");
     EXPECT_EQ(Run(command), kOk);
     std::vector<std::string> names;
     bool within = false;
@@ -82,8 +92,11 @@ TEST_F(HelpTest, EveryCommandHasExamplesOfItselfAndFitsTheTerminal) {
 
 TEST_F(HelpTest, TheCommandHelpPrintsTheSame) {
   ForEach({}, [&](const std::vector<std::string>& command, const std::string& help) {
+    for (const OtherProgram& other : kOtherPrograms) {
+      if (!command.empty() && command[0] == other.command) return;  // they print it themselves
+    }
     std::vector<std::string> words = command;
-    words.insert(words.begin(), "help");
+    words.emplace_back("--help");
     EXPECT_EQ(Run(words), kOk);
     EXPECT_EQ(out(), help);
   });
@@ -93,11 +106,64 @@ TEST_F(HelpTest, TheCommandHelpPrintsTheSame) {
   ExpectMessage({"error: ", "\"job submit more\""});
 }
 
+TEST_F(HelpTest, SeparateProgramsAreInTheSameTree) {
+  for (const OtherProgram& other : kOtherPrograms) {
+    ASSERT_EQ(Run({"help", other.command}), kOk);
+    EXPECT_THAT(out(), StartsWith(absl::StrCat(other.help, "\n\nUsage: stretto ", other.command)));
+    EXPECT_THAT(out(), Not(HasSubstr("Global flags")));  // they take none
+  }
+  EXPECT_EQ(Run({"help", "data", "prepare"}), kOk);
+  EXPECT_THAT(out(), HasSubstr("Usage: stretto data prepare [FLAGS] PATH...\n"));
+  EXPECT_THAT(out(), HasSubstr("\n  -f, --output PREFIX "));
+  EXPECT_EQ(Run({"help", "checkpoint", "exprt"}), kUsage);
+  ExpectMessage({"\"exprt\"", "\"export\""});
+}
+
+// The program itself, which `stretto data prepare --help` runs.
+TEST_F(HelpTest, SeparateProgramsPrintTheSameHelp) {
+  for (const auto& [program, words] : std::vector<std::pair<std::string, std::vector<std::string>>>{
+           {"stretto-data", {"data", "prepare"}},
+           {"stretto-data", {"data"}},
+           {"stretto-model", {"checkpoint", "export"}},
+           {"stretto-model", {"sample"}}}) {
+    std::vector<std::string> command = {absl::StrCat(STRETTO_BINARY_DIR, "/", program)};
+    command.insert(command.end(), words.begin() + (program == "stretto-data" ? 1 : 0), words.end());
+    command.emplace_back("--help");
+    const auto printed = RunLimited(command, "", {}, interrupt_);
+    ASSERT_TRUE(printed.ok()) << printed.status();
+    std::vector<std::string> help = words;
+    help.insert(help.begin(), "help");
+    ASSERT_EQ(Run(help), kOk);
+    EXPECT_EQ(*printed, out());
+  }
+}
+
+TEST_F(HelpTest, AProgramThatIsMissingIsStillACommand) {
+  binary_dir_ = "";
+  EXPECT_EQ(Run({"help", "data"}), kOk);
+  EXPECT_THAT(out(), StartsWith("Prepare and inspect training data\n"));
+  EXPECT_EQ(Run({"__complete", "data", ""}), kOk);
+  EXPECT_EQ(err(), "");
+}
+
+TEST_F(HelpTest, StrettoAlonePrintsHelp) {
+  ASSERT_EQ(Run({"--help"}), kOk);
+  const std::string help = out();
+  EXPECT_EQ(Run({}), kOk);
+  EXPECT_EQ(out(), help);
+  EXPECT_EQ(err(), "");
+}
+
+TEST_F(HelpTest, VersionIsAFlagToo) {
+  EXPECT_EQ(Run({"--version"}), kOk);
+  EXPECT_EQ(out(), std::string("stretto ") + kBuildVersion + "\n");
+}
+
 TEST_F(HelpTest, HelpNamesArgumentsFlagsAndDefaults) {
   EXPECT_EQ(Run({"job", "submit", "--help"}), kOk);
   EXPECT_THAT(out(), StartsWith("Submit a job\n\nUsage: stretto job submit [FLAGS] FILE\n\n"
-                                "Arguments:\n  FILE                    job file in YAML; - reads "
-                                "standard input\n\nFlags:\n  --name NAME "));
+                                "Arguments:\n  FILE                    job file in YAML or JSON; - "
+                                "reads standard input\n\nFlags:\n  --name NAME "));
   EXPECT_THAT(out(), HasSubstr("\nGlobal flags:\n  --coordinator ADDRESS "));
   EXPECT_EQ(Run({"job", "list", "-h"}), kOk);
   EXPECT_THAT(out(), HasSubstr("maximum number of jobs; 0 lists all (default: 50)\n"));
@@ -120,7 +186,7 @@ TEST_F(HelpTest, AnUnknownFlagHasItsNearestName) {
 
 TEST_F(HelpTest, AnUnknownWordForAChoiceHasItsNearestName) {
   EXPECT_EQ(Run({"job", "list", "-o", "jsn"}), kUsage);
-  ExpectMessage({"error: --output: ", "found \"jsn\"", "table, json, yaml", "\"json\""});
+  ExpectMessage({"error: --format: ", "found \"jsn\"", "table, json, yaml", "\"json\""});
   EXPECT_EQ(Run({"completion", "powershell"}), kUsage);
   ExpectMessage({"error: SHELL: ", "found \"powershell\"", "bash, zsh, fish"});
 }

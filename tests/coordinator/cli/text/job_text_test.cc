@@ -12,9 +12,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "coordinator/cli/text/ledger_table.h"
-#include "coordinator/cli/text/nearest_name.h"
 #include "coordinator/cli/text/table.h"
 #include "coordinator/cli/text/times.h"
+#include "proto/base/nearest_name.h"
 #include "proto/base/printable.h"
 
 namespace stretto::cli {

@@ -7,18 +7,22 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "coordinator/cli/yaml/message_text.h"
 #include "google/protobuf/struct.pb.h"
 #include "google/protobuf/util/json_util.h"
 #include "google/protobuf/util/message_differencer.h"
 #include "google/rpc/error_details.pb.h"
 #include "proto/base/printable.h"
+#include "proto/spec/job/normalize.h"
+#include "stretto/v1alpha1/plan.pb.h"
 #include "tests/golden_messages.h"
 
 namespace stretto::cli {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr char kJob[] =
     "# a comment\n"
@@ -85,7 +89,8 @@ constexpr char kPlanJob[] =
     "    weave f0|b0 pace=1\n"
     "      f ln1 L0\n"
     "\n"
-    "      b d.fc2 L1\n";
+    "      b d.fc2 L1\n"
+    "steps: 1\n";
 
 TEST(ParseJobFileTest, TextOfSeveralLinesIsABlock) {
   const auto job = ParseJobFile(kPlanJob, "job.yaml");
@@ -304,7 +309,10 @@ TEST(FillMessageTest, ListsOfMessagesRoundTrip) {
   ASSERT_TRUE(FillMessage(*list, "list.yaml", "", &bad, nullptr).ok());
   ASSERT_EQ(bad.field_violations_size(), 2);
   EXPECT_EQ(bad.field_violations(1).field(), "c");
-  EXPECT_EQ(ToYaml(bad), "field_violations:\n- field: a\n  description: b\n- field: c\n");
+  EXPECT_EQ(ToYaml(bad),
+            "field_violations:\n- field: a\n  description: b\n- field: c\n  description: \"\"\n");
+  EXPECT_EQ(ToYaml(bad, Zeros::kOmitted),
+            "field_violations:\n- field: a\n  description: b\n- field: c\n");
 }
 
 TEST(FillMessageTest, DuplicateMapKeyIsRefused) {
@@ -321,25 +329,113 @@ TEST(ToYamlTest, EnumsTimesAndAwkwardStrings) {
   v1alpha1::Job job;
   job.set_name("jobs/a");
   job.set_state(v1alpha1::Job::SUCCEEDED);
+  job.add_conditions()->set_message("true");
   job.mutable_create_time()->set_seconds(1'700'000'000);
   job.mutable_submit_to_first_step()->set_nanos(500'000'000);
-  job.add_conditions()->set_message("true");
   EXPECT_EQ(ToYaml(job),
-            "name: jobs/a\nstate: succeeded\nconditions:\n- message: \"true\"\n"
-            "create_time: \"2023-11-14T22:13:20Z\"\nsubmit_to_first_step: 0.500s\n");
+            "name: jobs/a\nuid: \"\"\nstate: succeeded\nconditions:\n- type: \"\"\n  reason: \"\"\n"
+            "  message: \"true\"\ncreate_time: \"2023-11-14T22:13:20Z\"\nattempt: 0\nepoch: 0\n"
+            "placement: []\nsubmit_to_first_step: \"0.500s\"\nmerged_wgrads: 0\nwarm_ups: []\n"
+            "attempts: []\nrestarts: 0\n");
 }
 
-TEST(ToJsonTest, UsesProtoNamesAndPrintsEveryField) {
+TEST(ToJsonTest, UsesShortNamesAndNumbers) {
   v1alpha1::Condition condition;
   condition.set_type("Scheduled");
   condition.set_status(v1alpha1::Condition::FALSE);
   EXPECT_EQ(ToJson(condition, false),
-            "{\"type\":\"Scheduled\",\"status\":\"FALSE\",\"reason\":\"\",\"message\":\"\"}\n");
+            "{\"type\":\"Scheduled\",\"status\":\"false\",\"reason\":\"\",\"message\":\"\"}\n");
   v1alpha1::Job job;
   job.set_state(v1alpha1::Job::SUCCEEDED);
+  job.set_epoch(int64_t{1} << 60);
   job.mutable_progress()->set_first_loss(1.5);
   EXPECT_THAT(ToJson(job, true), HasSubstr("\"first_loss\": 1.5"));
-  EXPECT_THAT(ToJson(job, true), HasSubstr("\"state\": \"SUCCEEDED\""));
+  EXPECT_THAT(ToJson(job, true), HasSubstr("\"state\": \"succeeded\""));
+  EXPECT_THAT(ToJson(job, true), HasSubstr("\"epoch\": 1152921504606846976,"));
+}
+
+// ---- one document in two syntaxes
+
+// The values of a tree, whatever their quotes.
+std::string ValuesOf(const YamlNode& node) {
+  if (node.kind == YamlNode::Kind::kScalar) return "<" + node.text + ">";
+  std::string text = node.kind == YamlNode::Kind::kMapping ? "{" : "[";
+  for (size_t i = 0; i < node.values.size(); ++i) {
+    if (node.kind == YamlNode::Kind::kMapping) absl::StrAppend(&text, node.keys[i].text, ": ");
+    absl::StrAppend(&text, ValuesOf(node.values[i]), ", ");
+  }
+  return text;
+}
+
+// As the coordinator returns it: with every default.
+v1alpha1::Job WholeJob() {
+  v1alpha1::Job job;
+  job.set_name("jobs/first");
+  job.set_uid("12e5");
+  *job.mutable_spec() = spec::Normalize(ParseJobFile(kJob, "job.yaml")->spec);
+  job.set_state(v1alpha1::Job::FAILED);
+  job.mutable_create_time()->set_seconds(1'700'000'000);
+  auto* condition = job.add_conditions();
+  condition->set_status(v1alpha1::Condition::TRUE);
+  condition->set_message("no\nrank \"1\": 0x1F \\ \t \xc3\xa9");
+  auto* attempt = job.add_attempts();
+  attempt->set_cause(v1alpha1::RestartSpec::NODE_LOSS);
+  attempt->add_workers("on");
+  job.mutable_progress()->set_tokens(int64_t{1} << 62);
+  job.mutable_progress()->set_last_loss(1e-5);
+  job.mutable_progress()->set_tokens_per_second(1e20);
+  return job;
+}
+
+TEST(DocumentTest, JsonAndYamlAreTheSame) {
+  v1alpha1::DryRun run;
+  *run.mutable_job() = WholeJob();
+  run.set_fits(false);
+  run.mutable_plan()->add_ranks()->add_arenas()->set_name("activation");
+  for (const std::string& json : {ToJson(run, true), ToJson(run, false)}) {
+    const auto yaml_tree = ParseYaml(ToYaml(run), "yaml");
+    const auto json_tree = ParseYaml(json, "json");
+    ASSERT_TRUE(yaml_tree.ok()) << yaml_tree.status() << ToYaml(run);
+    ASSERT_TRUE(json_tree.ok()) << json_tree.status() << json;
+    EXPECT_EQ(ValuesOf(*yaml_tree), ValuesOf(*json_tree));
+  }
+}
+
+TEST(DocumentTest, ASpecShowsZeroWhereItIsTheDefault) {
+  const std::string yaml = ToYaml(WholeJob());
+  EXPECT_THAT(yaml, HasSubstr("\n    keep_best: false\n"));
+  EXPECT_THAT(yaml, HasSubstr("\n    allow_other_tokenizer: false\n"));
+  EXPECT_THAT(yaml, Not(HasSubstr("layers: 0")));
+  EXPECT_THAT(yaml, Not(HasSubstr("resume_from: \"\"")));
+  EXPECT_THAT(yaml, Not(HasSubstr("defer_wgrads: 0")));
+}
+
+// What `get` and `submit --dry-run` print can be submitted again.
+TEST(DocumentTest, APrintedJobIsAJobFile) {
+  const v1alpha1::Job job = WholeJob();
+  v1alpha1::DryRun run;
+  *run.mutable_job() = job;
+  for (const std::string& text :
+       {ToYaml(job), ToJson(job, true), ToJson(job, false), ToYaml(run), ToJson(run, true)}) {
+    const auto again = ParseJobFile(text, "again");
+    ASSERT_TRUE(again.ok()) << again.status() << "\n" << text;
+    EXPECT_EQ(again->name, "first");
+    EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(job.spec(), again->spec))
+        << text;
+  }
+}
+
+TEST(DocumentTest, APrintedJobIsReadAsStrictly) {
+  GoldenMessages golden("stretto");
+  const auto refuses = [&](const std::string& text, const std::vector<std::string>& facts) {
+    golden.Add(std::string(ParseJobFile(text, "job.yaml").status().message()), facts);
+  };
+  refuses("name: jobs/a\nspce: {}\nspec: {steps: 1}\n", {"job.yaml:2:1", "spce", "\"spec\""});
+  refuses("job: {name: jobs/a, spec: {steps: 1}}\nplans: {}\n", {"job.yaml:2:1", "plans"});
+  refuses("name: workers/a\nspec: {steps: 1}\n", {"job.yaml:1:7", "name: ", "workers/a"});
+  refuses("spec: {stepz: 1}\n", {"job.yaml:1:8", "stepz"});
+  refuses("spec: {steps: 1}\nspec: {steps: 2}\n", {"job.yaml:2:1", "spec", "line 1"});
+  refuses("job: 3\n", {"job.yaml:1:6", "found 3"});
 }
 
 // C1 and bidirectional controls, which are no control characters of ASCII.

@@ -7,9 +7,9 @@
 
 #include "absl/strings/string_view.h"
 
-namespace stretto::cli {
+namespace stretto {
 
 // Returns the candidate that `word` most likely means, or an empty string if none is close.
 std::string NearestName(absl::string_view word, const std::vector<std::string>& candidates);
 
-}  // namespace stretto::cli
+}  // namespace stretto

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "coordinator/cli/text/nearest_name.h"
+#include "proto/base/nearest_name.h"
 
 #include <algorithm>
 #include <numeric>
 
 #include "absl/strings/ascii.h"
 
-namespace stretto::cli {
+namespace stretto {
 namespace {
 
 // Levenshtein distance with adjacent transpositions counted once.
@@ -44,4 +44,4 @@ std::string NearestName(absl::string_view word, const std::vector<std::string>& 
   return best;
 }
 
-}  // namespace stretto::cli
+}  // namespace stretto

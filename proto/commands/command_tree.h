@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The commands as plain data, from which help texts, the man page and shell completion are made.
+// The commands of a program as plain data, from which help texts, the man page, the reference and
+// shell completion are made.
 
 #include <map>
 #include <string>
 #include <vector>
 
-namespace stretto::cli {
+namespace stretto {
 
-// The kind of a value, and so how a shell completes it: FILE, DIR, JOB, WORKER, CONTEXT, one of a
-// few words ("table|json|yaml"), or any other word for free text.
+// The kind of a value, and so how a shell completes it: FILE, DIR, PATH, PREFIX, FOLDER and MODEL
+// are files; JOB, WORKER, CONTEXT; one of a few words ("table|json|yaml"); or any other word for
+// free text.
 using ValueKind = std::string;
 
 struct FlagInfo {
@@ -29,6 +31,7 @@ struct CommandInfo {
   std::vector<FlagInfo> flags = {};        // without --help
   std::vector<FlagInfo> arguments = {};    // in order
   std::vector<CommandInfo> commands = {};
+  bool apart = false;  // it does not take the flags of the commands above it
 };
 
-}  // namespace stretto::cli
+}  // namespace stretto

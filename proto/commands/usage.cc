@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "coordinator/cli/help/usage.h"
+#include "proto/commands/usage.h"
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 
-namespace stretto::cli {
+namespace stretto {
 
 std::string FlagName(const FlagInfo& flag) {
   return absl::StrCat(absl::StrJoin(flag.names, ", "), flag.value.empty() ? "" : " ", flag.value);
@@ -39,4 +39,4 @@ std::string Usage(const CommandInfo& command) {
   return usage;
 }
 
-}  // namespace stretto::cli
+}  // namespace stretto

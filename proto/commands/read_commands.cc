@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "coordinator/cli/read_commands.h"
+#include "proto/commands/read_commands.h"
 
 #include <CLI/CLI.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 
-namespace stretto::cli {
+namespace stretto {
 namespace {
 
 FlagInfo ReadFlag(const CLI::Option& option) {
@@ -47,6 +47,8 @@ CommandInfo Read(const CLI::App& app, const std::string& parent) {
 
 }  // namespace
 
-CommandInfo ReadCommands(const CLI::App& app) { return Read(app, ""); }
+CommandInfo ReadCommands(const CLI::App& app, const std::string& parent) {
+  return Read(app, parent);
+}
 
-}  // namespace stretto::cli
+}  // namespace stretto

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "coordinator/cli/help/help_text.h"
+#include "proto/commands/help_text.h"
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "coordinator/cli/base/exit_codes.h"
-#include "coordinator/cli/help/usage.h"
+#include "proto/commands/usage.h"
 
-namespace stretto::cli {
+namespace stretto {
 namespace {
 
 constexpr size_t kWidth = 80;
@@ -41,7 +40,7 @@ std::string Entry(const std::string& name, const std::string& text) {
 
 }  // namespace
 
-std::string HelpText(const std::vector<const CommandInfo*>& path) {
+std::string HelpText(const std::vector<const CommandInfo*>& path, const std::string& closing) {
   const CommandInfo& command = *path.back();
   std::string out = absl::StrCat(command.help, "\n\nUsage: ", Usage(command), "\n");
   if (!command.arguments.empty()) out += "\nArguments:\n";
@@ -53,14 +52,16 @@ std::string HelpText(const std::vector<const CommandInfo*>& path) {
   out += "\nFlags:\n";
   for (const FlagInfo& flag : command.flags) out += Entry(FlagName(flag), FlagHelp(flag));
   out += Entry("-h, --help", "print this help");
-  if (path.size() > 1) out += "\nGlobal flags:\n";
+  std::string inherited;
   for (size_t i = 0; i + 1 < path.size(); ++i) {
-    for (const FlagInfo& flag : path[i]->flags) out += Entry(FlagName(flag), FlagHelp(flag));
+    for (const FlagInfo& flag : path[i]->flags) inherited += Entry(FlagName(flag), FlagHelp(flag));
+    if (path[i + 1]->apart) inherited.clear();
   }
+  if (!inherited.empty()) absl::StrAppend(&out, "\nGlobal flags:\n", inherited);
   if (!command.examples.empty()) out += "\nExamples:\n";
   for (const std::string& example : command.examples) absl::StrAppend(&out, "  ", example, "\n");
-  if (path.size() == 1) absl::StrAppend(&out, "\n", kExitCodeHelp, "\n");
+  if (!closing.empty()) absl::StrAppend(&out, "\n", closing, "\n");
   return out;
 }
 
-}  // namespace stretto::cli
+}  // namespace stretto

@@ -5,9 +5,9 @@
 
 #include <string>
 
-#include "coordinator/cli/help/command_tree.h"
+#include "proto/commands/command_tree.h"
 
-namespace stretto::cli {
+namespace stretto {
 
 // "-o, --output FILE".
 std::string FlagName(const FlagInfo& flag);
@@ -20,4 +20,4 @@ std::string ArgumentHelp(const FlagInfo& argument);
 // "stretto job logs [FLAGS] JOB".
 std::string Usage(const CommandInfo& command);
 
-}  // namespace stretto::cli
+}  // namespace stretto
