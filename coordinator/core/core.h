@@ -30,7 +30,7 @@
 //   anything else: its runs are not known here, and must not be ended for that.
 // - If a worker comes back without a rank that was assigned to it, the rank is assigned again if it
 //   was never prepared; otherwise it has failed with reason TrainerLost.
-// - A rank whose own work takes longer than that of the ranks of its stage makes them wait: condition
+// - A rank that needs longer than the ranks of its stage makes them wait: condition
 //   RanksBalanced names it (straggler.h). Steps that a rank reports again, or late, do not count.
 // - A slot with a fault takes no new rank. A rank that runs on one continues, and condition
 //   DevicesHealthy of the job reports the fault; the rank itself finds out whether the fault is

@@ -173,7 +173,10 @@ void Core::Compare(const std::string& id, int32_t rank, const StepDone& report) 
       stages.push_back(stage.ranks());
     watch = stragglers_.emplace(id, StragglerWatch(stages)).first;
   }
-  if (watch->second.Add(rank, report.times)) ShowStragglers(id, watch->second);
+  StepTimes times = report.times;
+  // A GPU computes on while the threads that feed it wait for a CPU.
+  if (Get(id).device_kind == kGpuKind) times.preempted = 0;
+  if (watch->second.Add(rank, times)) ShowStragglers(id, watch->second);
 }
 
 void Core::ShowStragglers(const std::string& id, const StragglerWatch& watch) {

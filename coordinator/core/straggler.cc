@@ -62,7 +62,7 @@ double StragglerWatch::LostSeconds(int32_t rank) const {
 StragglerWatch::Estimate StragglerWatch::EstimateOf(const Rank& rank) {
   std::vector<double> own, wall;
   for (const StepTimes& times : rank.window) {
-    own.push_back(times.own);
+    own.push_back(std::max(times.own, times.preempted));
     wall.push_back(times.wall);
   }
   Estimate estimate{.own = Median(&own), .wall = Median(&wall)};

@@ -23,9 +23,14 @@ struct StragglerLimits {
 struct StepTimes {
   double own = 0;   // seconds of its own work: it computed, or read data
   double wall = 0;  // seconds of the whole step
+  // Seconds for which one of its threads was ready to run and had no CPU; 0 if that is not known, or
+  // does not matter.
+  double preempted = 0;
 };
 
-// Watches an attempt of a job. A rank's time is the median of its newest kWindow steps. Its excess
+// Watches an attempt of a job. A step costs a rank at least its own work, and at least the time for
+// which it lacked a CPU: other programs delay its communication rather than its computation, which
+// then looks like waiting. A rank's time is the median of its newest kWindow steps. Its excess
 // is that time less the median of the other ranks of its stage, and its score the excess as a share
 // of the step. A rank whose score exceeds `begins`, and `sigmas` times the noise, is a
 // straggler until it is below `ends`. A rank that shares its stage with nobody has no score.

@@ -98,7 +98,8 @@ coordinator::RankExited Exited(const v1alpha1::RankExit& exit) {
 
 // In what is left of a step, a rank may have waited for others.
 coordinator::StepTimes TimesOf(const v1alpha1::StepReport& step) {
-  coordinator::StepTimes times{.own = 0, .wall = step.wall_seconds()};
+  coordinator::StepTimes times{
+      .own = 0, .wall = step.wall_seconds(), .preempted = step.ledger().preempted_seconds()};
   for (const v1alpha1::Ledger::Entry& entry : step.ledger().entries()) {
     if (entry.part() == v1alpha1::Ledger::COMPUTE_HIDING ||
         entry.part() == v1alpha1::Ledger::COMPUTE_ALONE ||

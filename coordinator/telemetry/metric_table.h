@@ -13,8 +13,9 @@ inline constexpr metrics::Definition kMetrics[] = {
      "suspended or ended before it was resumed. All of an earlier attempt counts as running."},
     {"stretto_straggler_seconds_total", metrics::Type::kCounter, "seconds", "training_job rank",
      "Time that the other ranks of its stage have waited for the rank, because its own work took "
-     "longer than theirs. Of the present attempt; absent for a rank that shares its stage with "
-     "nobody."},
+     "longer than theirs, or because it had no CPU for longer. Of the present attempt; absent for "
+     "a "
+     "rank that shares its stage with nobody."},
     {"stretto_job_queue_wait_seconds", metrics::Type::kHistogram, "seconds", "",
      "Time from submission to placement of placed jobs. Buckets from 10 ms to a day."},
     {"stretto_job_restarts_total", metrics::Type::kCounter, "restarts", "cause",

@@ -143,6 +143,33 @@ TEST(StragglerOutlierTest, FewSlowStepsAreNoStraggler) {
   }
 }
 
+// Other programs on its core delay its communication rather than its computation.
+TEST(StragglerCpuTest, ARankThatLacksACpuIsFoundAlthoughItsWorkTakesNoLonger) {
+  std::mt19937_64 random(1);
+  std::normal_distribution<double> noise(0, 0.05);
+  for (const double share_of_1 : {0.35, 0.55}) {
+    StragglerWatch watch({2});
+    for (int step = 0; step < kSoon; ++step) {
+      for (const int32_t rank : {0, 1}) {
+        const double preempted = (rank == 1 ? share_of_1 : 0.35) * (1 + noise(random));
+        watch.Add(rank, {.own = 0.2, .wall = 1, .preempted = preempted});
+      }
+    }
+    EXPECT_EQ(watch.stragglers().size(), share_of_1 > 0.5 ? 1u : 0u);
+    EXPECT_EQ(watch.stragglers().contains(1), share_of_1 > 0.5);
+  }
+}
+
+// Its computation was delayed, so its work has that time already.
+TEST(StragglerCpuTest, TimeWithoutACpuIsNotCountedTwice) {
+  StragglerWatch watch({2});
+  for (int step = 0; step < kSoon; ++step) {
+    watch.Add(0, {.own = 0.3, .wall = 1, .preempted = 0.1});
+    watch.Add(1, {.own = 0.8, .wall = 1, .preempted = 0.6});
+  }
+  EXPECT_NEAR(watch.stragglers().at(1), 0.5, 1e-9);
+}
+
 TEST(StragglerLostTest, TimeThatOthersWaitIsAddedUp) {
   Ranks ranks({2}, 1, 0.001);
   ranks.own(1) = 1;
@@ -209,6 +236,24 @@ TEST_F(StragglerConditionTest, StepsThatAreReportedAgainDoNotCount) {
   EXPECT_EQ(scene_.EventsOf("j"), events);
   Train(40, 0.84);
   EXPECT_THAT(Balanced(), HasSubstr("rank 1 on worker b"));
+}
+
+// A GPU computes on while the threads that feed it wait.
+TEST(StragglerOnGpusTest, ACpuThatIsMissingAccusesNobody) {
+  for (const int32_t kind : {1, kGpuKind}) {
+    testing::Scene scene;
+    for (const char* worker : {"a", "b"}) scene.Register(worker, 1, {}, "i1", "host-1", 1);
+    scene.Submit("j", 2, "", "", /*validate_only=*/false, kind);
+    scene.Prepare("j");
+    for (int64_t step = 1; step <= kSoon; ++step) {
+      for (const int32_t rank : {0, 1}) {
+        const StepTimes times = {.own = 0.2, .wall = 1, .preempted = rank == 1 ? 0.6 : 0.1};
+        scene.Report("j", rank, StepDone{step, scene.now(), times});
+      }
+    }
+    const JobRecord job = scene.job("j");
+    EXPECT_EQ(job.FindCondition("RanksBalanced") != nullptr, kind == 1);
+  }
 }
 
 TEST_F(StragglerConditionTest, NextAttemptBeginsAnew) {
