@@ -149,11 +149,13 @@ absl::Status Bench::Prepare() {
   place(&ours_.qkv, DType::kBF16, shape.qkv_columns());
   place(&ours_.context, DType::kBF16, shape.context_columns());
   place(&ours_.lse, DType::kF32, shape.heads);
+  ours_.lse.shape = {trial_.sequences * shape.heads, shape.sequence_length, 1, 1};
   place(&ours_.dcontext, DType::kBF16, shape.context_columns());
   place(&ours_.dqkv, DType::kBF16, shape.qkv_columns());
   place(&their_rows_, DType::kBF16,
         trial_.backward ? shape.qkv_columns() : shape.context_columns());
   place(&their_lse_, DType::kF32, shape.heads);
+  their_lse_.shape = ours_.lse.shape;
   place(&scratch_, DType::kF32, AttentionScratch(shape, rows) / rows);
 
   void* memory = nullptr;
@@ -280,7 +282,7 @@ AttentionTensors AttentionTensors::Sequences(const AttentionShape& shape, int64_
   const int64_t from = first * shape.sequence_length, rows = count * shape.sequence_length;
   return {.qkv = RowsOf(qkv, from, rows),
           .context = RowsOf(context, from, rows),
-          .lse = RowsOf(lse, from, rows),
+          .lse = RowsOf(lse, first * shape.heads, count * shape.heads),
           .dcontext = RowsOf(dcontext, from, rows),
           .dqkv = RowsOf(dqkv, from, rows)};
 }

@@ -159,7 +159,8 @@ class CudnnAttention final : public FusedAttention {
     addresses[kKey] = at(tensors.qkv, key);
     addresses[kValue] = at(tensors.qkv, value);
     addresses[kContext] = at(tensors.context, context);
-    addresses[kLse] = at(tensors.lse, row * shape.row_heads() + kv_head * shape.group);
+    addresses[kLse] =
+        at(tensors.lse, row * shape.row_heads() + kv_head * shape.group * shape.length);
     addresses[kDContext] = at(tensors.dcontext, context);
     addresses[kDQuery] = at(tensors.dqkv, query);
     addresses[kDKey] = at(tensors.dqkv, key);

@@ -50,7 +50,7 @@ class Graph {
                 {shape_.group * shape_.head_dim, shape_.head_dim, shape_.context_columns(), 1}, 16);
   }
   Tensor Lse() {
-    return Real(kLse, kF32, PerQuery(1), {shape_.group, 1, shape_.row_heads(), 1}, 4);
+    return Real(kLse, kF32, PerQuery(1), {shape_.group * shape_.length, shape_.length, 1, 1}, 4);
   }
   Tensor RowSums() { return Real(kRowSums, kF32, PerQuery(1), Dense(PerQuery(1)), 16); }
   Tensor Scalar(SdpaTensor id) {

@@ -32,7 +32,7 @@ struct LayerActivations {
   BufferId stats1;   // of that norm
   BufferId qkv;      // [rows, qkv_columns]
   BufferId context;  // [rows, heads * head_dim]
-  BufferId lse;      // [rows, heads]
+  BufferId lse;      // [sequences * heads, sequence_length]
   BufferId x2;       // [own, hidden], input of the MLP half
   BufferId y2;       // [rows, hidden], output of its norm
   BufferId stats2;   // of that norm

@@ -92,6 +92,8 @@ absl::Status CheckAttention(ShapeCheck& at) {
   // The buffer's size bounds the products below, so they cannot overflow.
   RETURN_IF_ERROR(at.Match("qkv:T[n,qkv]"));
   at.Define("context", shape.context_columns());
+  at.Define("lse", rows / shape.sequence_length * shape.heads);
+  at.Define("length", shape.sequence_length);
   at.Define("scratch", AttentionScratch(shape, rows));
   return absl::OkStatus();
 }
