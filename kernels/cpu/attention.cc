@@ -286,8 +286,7 @@ void CpuOps::AttentionGrad(AttentionShape shape, Dropout dropout, TensorView key
         Load(shape, dcontext.as<T>() + out_at, out_ld, 1, m.dout);
         Deltas(shape, m.dout, context.as<T>() + out_at, m.delta);
         BackwardHead(shape, HeadDraws(shape, dropout, keys, head, token), m, i == 0,
-                     m.q + i * m.elements, LseOf(shape, lse, token, head),
-                     din + i * d);
+                     m.q + i * m.elements, LseOf(shape, lse, token, head), din + i * d);
       }
       Store(shape, m.dk, din + group * d, in_ld);
       Store(shape, m.dv, din + (group + 1) * d, in_ld);

@@ -22,7 +22,8 @@ AttentionShape AttentionOf(const Attributes& at) {
           .heads = at["heads"],
           .kv_heads = at["kv_heads"],
           .head_dim = at["head_dim"],
-          .first_head = at["first_head"]};
+          .first_head = at["first_head"],
+          .library_scratch = at.Has("library") ? at["library"] : 0};
 }
 
 Dropout DropoutOf(const Attributes& at) {
