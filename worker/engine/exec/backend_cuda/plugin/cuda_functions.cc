@@ -39,7 +39,8 @@ absl::Status Named(int device, const absl::Status& status) {
 
 // Returns cuDNN's attention unless STRETTO_CUDNN is "0"; otherwise "1" or the library's path may be
 // there. If it is not available, a line is logged and our own kernels are used.
-MakeAttention AttentionByCudnn(const std::shared_ptr<KeptTunings>& kept, bool repeatable) {
+MakeAttention AttentionByCudnn([[maybe_unused]] const std::shared_ptr<KeptTunings>& kept,
+                               [[maybe_unused]] bool repeatable) {
   const char* asked = std::getenv("STRETTO_CUDNN");
   const std::string choice = asked == nullptr ? "1" : asked;
   if (choice == "0") return {};
