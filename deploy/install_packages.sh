@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian packages Stretto is built and tested with. Needs root (or sudo) only when something is missing.
 #
-#   deploy/install_packages.sh [--with-tests] [--with-lint]
+#   deploy/install_packages.sh [--with-tests] [--with-lint] [--with-cuda]
+#
+# --with-cuda also fetches the headers of cuDNN's frontend from PyPI (cudnn_frontend.txt) to /usr/local/share/cudnn-frontend,
+# where the build looks for them. CUDA itself comes from NVIDIA.
 #
 # Every package has a line in docs/DEPENDENCIES.md that says why it is here.
 set -euo pipefail
@@ -18,13 +21,18 @@ tests=(libgtest-dev libgmock-dev python3-grpcio grpc-proto protobuf-compiler-grp
   python3-protobuf python3-setuptools python3-wheel python3-pandas
   python3-yaml python3-jsonschema python3-pip iproute2 file debootstrap systemd sqlite3 etcd-server etcd-client e2fsprogs)
 
+cuda=(python3-pip)
+headers=/usr/local/share/cudnn-frontend  # kernels/cuda/cudnn/CMakeLists.txt
+frontend=false
+
 lint=(clang clang-tidy clang-format libomp-dev)
 
 for argument in "$@"; do
   case "$argument" in
     --with-tests) packages+=("${tests[@]}") ;;
     --with-lint) packages+=("${lint[@]}") ;;
-    *) echo "usage: $0 [--with-tests] [--with-lint]" >&2; exit 2 ;;
+    --with-cuda) packages+=("${cuda[@]}"); frontend=true ;;
+    *) echo "usage: $0 [--with-tests] [--with-lint] [--with-cuda]" >&2; exit 2 ;;
   esac
 done
 
@@ -32,13 +40,22 @@ missing=()
 for package in "${packages[@]}"; do
   dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
 done
-[[ ${#missing[@]} -eq 0 ]] && exit 0
+[[ -e $headers/include/cudnn_frontend.h ]] && frontend=false
+[[ ${#missing[@]} -eq 0 ]] && ! $frontend && exit 0
 
 sudo=()
 if [[ $EUID -ne 0 ]]; then
   command -v sudo >/dev/null || { echo "$0: missing ${missing[*]}; run as root, or install sudo" >&2; exit 1; }
   sudo=(sudo)
 fi
-echo "installing: ${missing[*]}" >&2
-"${sudo[@]}" apt-get update -qq
-"${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
+if [[ ${#missing[@]} -gt 0 ]]; then
+  echo "installing: ${missing[*]}" >&2
+  "${sudo[@]}" apt-get update -qq
+  "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
+fi
+if $frontend; then
+  echo "installing: headers of cuDNN's frontend in $headers" >&2
+  "${sudo[@]}" python3 -m pip install --quiet --no-deps --only-binary=:all: --implementation cp --python-version 3.11 \
+    --platform manylinux_2_28_x86_64 --require-hashes --target "$headers" \
+    -r "$(dirname "${BASH_SOURCE[0]}")/cudnn_frontend.txt"
+fi

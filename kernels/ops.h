@@ -42,6 +42,9 @@ struct AttentionShape {
   int64_t kv_heads = 0;
   int64_t head_dim = 0;
   int64_t first_head = 0;  // global number of this rank's first query head
+  // Elements that the scratch of AttentionGrad has for a library's kernels (LibraryScratch). 0: the
+  // gradient is computed by our kernels.
+  int64_t library_scratch = 0;
 
   int64_t qkv_columns() const { return (heads + 2 * kv_heads) * head_dim; }
   int64_t context_columns() const { return heads * head_dim; }
@@ -138,9 +141,29 @@ class Ops {
 };
 
 // Returns the f32 elements of scratch that a call of Attention or AttentionGrad with `rows` rows
-// needs: two numbers for every query of every head.
+// needs: two numbers for every query of every head, or what a library needs.
 constexpr int64_t AttentionScratch(const AttentionShape& shape, int64_t rows) {
-  return 2 * rows * shape.heads;
+  const int64_t own = 2 * rows * shape.heads;
+  return own < shape.library_scratch ? shape.library_scratch : own;
+}
+
+// Returns the bytes, aligned to 256, that cuDNN needs for the gradient of one sequence in bf16. Its
+// gradients of queries are f32 sums, and the order of their terms varies. A `repeatable` one keeps
+// the gradients of all scores instead, padded to its tiles. Queries that share a key have gradients
+// of their own before these are added up.
+constexpr int64_t LibraryScratchBytes(const AttentionShape& shape, bool repeatable) {
+  const auto padded = [&](int64_t tile) {
+    return (shape.sequence_length + tile - 1) / tile * tile;
+  };
+  const int64_t queries = shape.heads * shape.sequence_length;
+  const int64_t key_gradients = shape.kv_heads < shape.heads ? 2 * queries * shape.head_dim : 0;
+  return 2 * key_gradients + 4 * queries + 256 +
+         (repeatable ? 2 * shape.heads * padded(64) * padded(128) : 4 * queries * shape.head_dim);
+}
+
+// Returns AttentionShape::library_scratch for these bytes at any address.
+constexpr int64_t LibraryScratch(const AttentionShape& shape, bool repeatable) {
+  return (LibraryScratchBytes(shape, repeatable) + 256 + 3) / 4;
 }
 
 }  // namespace stretto

@@ -157,7 +157,7 @@ struct HeadDraws {
   }
 };
 
-// out and lse start at the head's first element; every shape.heads-th element of lse is the head's.
+// out starts at the head's first element; lse is the head's.
 template <class T>
 void ForwardHead(const AttentionShape& shape, const HeadDraws& drop, const Matrices& m,
                  const float* q, T* out, float* lse) {
@@ -171,7 +171,7 @@ void ForwardHead(const AttentionShape& shape, const HeadDraws& drop, const Matri
       const int64_t at = first + row, valid = at + 1;
       float max = 0;
       const float sum = SoftmaxRow(m.scores + row * ld, valid, scale, &max);
-      lse[at * shape.heads] = max + std::log(sum);
+      lse[at] = max + std::log(sum);
       inverse[row] = 1.0f / sum;
       if (drop.draws) MultiplyRow(drop.Row(at, valid), valid, m.scores + row * ld);
     }
@@ -203,7 +203,7 @@ void BackwardHead(const AttentionShape& shape, const HeadDraws& drop, const Matr
       float* const dp = m.dscores + row * ld;
       const float* factors = drop.draws ? drop.Row(at, valid) : nullptr;
       if (factors) MultiplyRow(factors, valid, dp);
-      ScoreGradRow(p, dp, valid, lse[at * shape.heads], m.delta[at], scale);
+      ScoreGradRow(p, dp, valid, lse[at], m.delta[at], scale);
       if (factors) MultiplyRow(factors, valid, p);
     }
     MultiplyValues(block, width, m.dscores, ld, m.k, m.rows);
@@ -223,6 +223,11 @@ void CheckShapes(const AttentionShape& shape, const TensorView& qkv, const Tenso
   STRETTO_CHECK(qkv.dtype == context.dtype && qkv.rows() == context.rows());
   STRETTO_CHECK(qkv.rows() % shape.sequence_length == 0);
   STRETTO_CHECK(lse.dtype == DType::kF32 && lse.count() == qkv.rows() * shape.heads);
+}
+
+// Returns a head's part of lse for the sequence that starts at `token`.
+float* LseOf(const AttentionShape& shape, const TensorView& lse, int64_t token, int64_t head) {
+  return lse.as<float>() + token * shape.heads + head * shape.sequence_length;
 }
 
 // Calls f(first token, key/value head) for every sequence and key/value head.
@@ -252,7 +257,7 @@ void CpuOps::Attention(AttentionShape shape, Dropout dropout, TensorView keys, T
         const int64_t head = kv * group + i;
         ForwardHead(shape, HeadDraws(shape, dropout, keys, head, token), m, m.q + i * m.elements,
                     context.as<T>() + token * shape.context_columns() + head * d,
-                    lse.as<float>() + token * shape.heads + head);
+                    LseOf(shape, lse, token, head));
       }
     });
   });
@@ -281,8 +286,7 @@ void CpuOps::AttentionGrad(AttentionShape shape, Dropout dropout, TensorView key
         Load(shape, dcontext.as<T>() + out_at, out_ld, 1, m.dout);
         Deltas(shape, m.dout, context.as<T>() + out_at, m.delta);
         BackwardHead(shape, HeadDraws(shape, dropout, keys, head, token), m, i == 0,
-                     m.q + i * m.elements, lse.as<float>() + token * shape.heads + head,
-                     din + i * d);
+                     m.q + i * m.elements, LseOf(shape, lse, token, head), din + i * d);
       }
       Store(shape, m.dk, din + group * d, in_ld);
       Store(shape, m.dv, din + (group + 1) * d, in_ld);

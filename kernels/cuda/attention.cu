@@ -73,8 +73,8 @@ void CudaOpsImpl::AttentionGrad(AttentionShape shape, Dropout dropout, TensorVie
   WithType(qkv.dtype, [&](auto type) {
     using T = decltype(type);
     const AttentionCall<T> call = CallOf<T>(shape, dropout, keys, qkv, context, lse);
-    if (sizeof(T) == 2 && AsksLibrary(dropout) &&
-        options_.attention->AttentionGrad(shape, dcontext, qkv, context, lse, dqkv)) {
+    if (sizeof(T) == 2 && AsksLibrary(dropout) && shape.library_scratch > 0 &&
+        options_.attention->AttentionGrad(shape, dcontext, qkv, context, lse, dqkv, scratch)) {
       return;
     }
     auto* const statistics = static_cast<RowStatistics*>(scratch.data);

@@ -83,6 +83,11 @@ struct AttentionCall {
     return {tensor + int64_t{sequence} * length * context_stride + int64_t{head} * head_dim,
             context_stride, length};
   }
+  // The logs of a head's denominators in a sequence, one per query.
+  template <class U>
+  __device__ __forceinline__ U* LseOf(U* lse, int sequence, int head) const {
+    return lse + (int64_t{sequence} * heads + head) * length;
+  }
   __device__ __forceinline__ HeadDraws DrawsOf(int sequence, int head) const {
     return draws.OfHead(head, int64_t{sequence} * length);
   }

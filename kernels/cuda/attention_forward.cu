@@ -137,8 +137,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kPerSm)
     });
     rows.Store(call.scale, call.draws.scale, own,
                call.RowsOfContext(context, work.sequence, work.head),
-               {lse + int64_t{work.sequence} * call.length * call.heads + work.head, call.heads,
-                call.length});
+               {call.LseOf(lse, work.sequence, work.head), 1, call.length});
   });
 }
 

@@ -85,7 +85,7 @@ __global__ void Forward(AttentionCall<T> call, T* context, float* lse) {
     }
     const float top = WarpMax(max);
     sum = WarpSum(sum * expf(max - top));
-    if (Lane() == 0) lse[item] = top + logf(sum);
+    if (Lane() == 0) call.LseOf(lse, sequence, head)[query] = top + logf(sum);
 
     for (int column = 0; column < d; column += kColumns * kWarpSize) {
       float sums[kColumns] = {};
@@ -126,7 +126,11 @@ __global__ void Statistics(AttentionCall<T> call, const T* dcontext, const T* co
     }
     for (int mask = 4; mask > 0; mask /= 2) delta += __shfl_xor_sync(kAllLanes, delta, mask);
     if (lane == 0 && item < items) {
-      statistics[item % call.heads * call.rows + item / call.heads] = {lse[item] * kLog2E, delta};
+      const int head = static_cast<int>(item % call.heads);
+      const int64_t row = item / call.heads;
+      const int sequence = static_cast<int>(row / call.length);
+      const float log = call.LseOf(lse, sequence, head)[row % call.length];
+      statistics[head * call.rows + row] = {log * kLog2E, delta};
     }
   }
 }

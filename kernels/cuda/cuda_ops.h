@@ -43,13 +43,16 @@ class MatrixProducts {
 // Attention by a library's kernels: bf16 without dropout, tensors as in Ops. A call that returns
 // false has had no effect, and our own kernels must do the work. Acceptance depends on the shape
 // but not on the number of sequences, so that slices of a batch are bitwise equal to the whole.
+// Bits of gradients may vary from run to run, where an implementation says so; all other bits are
+// those of every run.
 class FusedAttention {
  public:
   virtual ~FusedAttention() = default;
   virtual bool Attention(const AttentionShape& shape, TensorView qkv, TensorView context,
                          TensorView lse) = 0;
   virtual bool AttentionGrad(const AttentionShape& shape, TensorView dcontext, TensorView qkv,
-                             TensorView context, TensorView lse, TensorView dqkv) = 0;
+                             TensorView context, TensorView lse, TensorView dqkv,
+                             TensorView scratch) = 0;
 };
 
 struct CudaOpsOptions {
@@ -59,7 +62,8 @@ struct CudaOpsOptions {
   void* workspace = nullptr;
   // Borrowed; they enqueue on the same stream. Without products no operation may need them.
   MatrixProducts* products = nullptr;
-  FusedAttention* attention = nullptr;  // asked first if it is given
+  // Asked first if it is given; for gradients, if their scratch has room for it.
+  FusedAttention* attention = nullptr;
 };
 
 inline constexpr size_t kCudaWorkspaceBytes = size_t{64} << 20;

@@ -23,7 +23,7 @@ struct AttentionBatch {
         qkv(dtype, rows, shape.qkv_columns()),
         dcontext(dtype, rows, shape.context_columns()),
         context(dtype, rows, shape.context_columns()),
-        lse(DType::kF32, rows, shape.heads),
+        lse(DType::kF32, sequences * shape.heads, shape.sequence_length),
         dqkv(dtype, rows, shape.qkv_columns()) {
     Fill(&qkv, 1, 2);
     Fill(&dcontext, 2, 1);
@@ -33,13 +33,14 @@ struct AttentionBatch {
   void Run(Ops& ops, int64_t first, int64_t count) {
     const int64_t from = first * shape.sequence_length, n = count * shape.sequence_length;
     Tensor keys = KeysOf(11, 22, 7, 1000), scratch(DType::kF32, 1, AttentionScratch(shape, n));
+    TensorView logs = lse.Rows(first * shape.heads, count * shape.heads);
     Dropout draws = dropout;
     draws.first_token += from;
-    ops.Attention(shape, draws, keys.view(), qkv.Rows(from, n), context.Rows(from, n),
-                  lse.Rows(from, n), scratch.view());
+    ops.Attention(shape, draws, keys.view(), qkv.Rows(from, n), context.Rows(from, n), logs,
+                  scratch.view());
     scratch.Poison();
     ops.AttentionGrad(shape, draws, keys.view(), dcontext.Rows(from, n), qkv.Rows(from, n),
-                      context.Rows(from, n), lse.Rows(from, n), dqkv.Rows(from, n), scratch.view());
+                      context.Rows(from, n), logs, dqkv.Rows(from, n), scratch.view());
   }
   void Run(Ops& ops) { Run(ops, 0, rows / shape.sequence_length); }
 

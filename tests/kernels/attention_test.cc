@@ -49,7 +49,7 @@ Reference Forward(const AttentionShape& shape, const Dropout& dropout, const Dou
         for (size_t i = 0; i < d; ++i) context[i] += kept * k[d + i];
       }
       for (size_t i = 0; i < d; ++i) out.context[row * width + head * d + i] = context[i] / sum;
-      out.lse[row * heads + head] = std::log(sum);
+      out.lse[(row / s * heads + head) * s + row % s] = std::log(sum);
     }
   }
   return out;
@@ -59,7 +59,8 @@ void CheckShape(Ops& ops, DType dtype, const AttentionShape& shape, const Dropou
                 int64_t sequences, size_t stride) {
   const int64_t n = sequences * shape.sequence_length, width = shape.context_columns();
   const int64_t columns = shape.qkv_columns();
-  Tensor qkv(dtype, n, columns), context(dtype, n, width), lse(DType::kF32, n, shape.heads);
+  Tensor qkv(dtype, n, columns), context(dtype, n, width),
+      lse(DType::kF32, sequences * shape.heads, shape.sequence_length);
   Tensor scratch(DType::kF32, 1, AttentionScratch(shape, n)), keys = KeysOf(11, 22, 7, 1000);
   Tensor dcontext(dtype, n, width), dqkv(dtype, n, columns);
   qkv.Fill(1, 2);
@@ -126,7 +127,7 @@ TEST_P(AttentionTest, DrawsDoNotDependOnTheRankThatHasTheHead) {
   Tensor qkv = Of(n, all.qkv_columns()).Fill(1), second = Of(n, columns), keys = KeysOf(1, 2, 3, 4);
   for (int64_t i = 0; i < second.count(); ++i)
     second.Set(i, qkv.At(i / columns * 2 * columns + columns + i % columns));
-  Tensor context = Of(n, 16), part = Of(n, 8), lse = F32(n, 4), part_lse = F32(n, 2);
+  Tensor context = Of(n, 16), part = Of(n, 8), lse = F32(8, 9), part_lse = F32(4, 9);
   Tensor scratch = F32(1, AttentionScratch(all, n));
   ops_->Attention(all, kQuarter, keys.view(), qkv.view(), context.view(), lse.view(),
                   scratch.view());
@@ -142,14 +143,15 @@ TEST_P(AttentionTest, SlicesDrawWhatTheWholeDraws) {
   Tensor qkv = Of(n, 16).Fill(1), dcontext = Of(n, 8).Fill(2), keys = KeysOf(1, 2, 3, 4);
   Tensor scratch = F32(1, AttentionScratch(shape, n));
   const auto run = [&](std::vector<int64_t> cuts) {
-    Tensor context = Of(n, 8), lse = F32(n, 2), dqkv = Of(n, 16);
+    Tensor context = Of(n, 8), lse = F32(3 * 2, s), dqkv = Of(n, 16);
     for (size_t i = 0; i + 1 < cuts.size(); ++i) {
       const int64_t first = cuts[i] * s, rows = cuts[i + 1] * s - first;
       const Dropout dropout{.threshold = 1 << 30, .site = 6, .first_token = first};
+      const TensorView logs = lse.Rows(cuts[i] * 2, (cuts[i + 1] - cuts[i]) * 2);
       ops_->Attention(shape, dropout, keys.view(), qkv.Rows(first, rows), context.Rows(first, rows),
-                      lse.Rows(first, rows), scratch.view());
+                      logs, scratch.view());
       ops_->AttentionGrad(shape, dropout, keys.view(), dcontext.Rows(first, rows),
-                          qkv.Rows(first, rows), context.Rows(first, rows), lse.Rows(first, rows),
+                          qkv.Rows(first, rows), context.Rows(first, rows), logs,
                           dqkv.Rows(first, rows), scratch.view());
     }
     std::vector<unsigned char> bits = context.bytes();
@@ -166,7 +168,7 @@ TEST_P(AttentionTest, NanOfAnEarlierCallDoesNotReachALaterOne) {
   const AttentionShape shape{.sequence_length = 21, .heads = 1, .kv_heads = 1, .head_dim = 5};
   const auto run = [&](AttentionShape of, Tensor qkv) {
     const int64_t s = of.sequence_length;
-    Tensor dcontext = Of(s, 5).Fill(2), context = Of(s, 5), lse = F32(s, 1), dqkv = Of(s, 15);
+    Tensor dcontext = Of(s, 5).Fill(2), context = Of(s, 5), lse = F32(1, s), dqkv = Of(s, 15);
     Tensor scratch = F32(1, AttentionScratch(of, s));
     ops_->Attention(of, {}, {}, qkv.view(), context.view(), lse.view(), scratch.view());
     ops_->AttentionGrad(of, {}, {}, dcontext.view(), qkv.view(), context.view(), lse.view(),
@@ -182,7 +184,7 @@ TEST_P(AttentionTest, NanOfAnEarlierCallDoesNotReachALaterOne) {
 
 TEST_P(AttentionTest, LaterTokensDoNotReachEarlierOnes) {
   const AttentionShape shape{.sequence_length = 70, .heads = 1, .kv_heads = 1, .head_dim = 4};
-  Tensor qkv = Of(70, 12).Fill(1), before = Of(70, 4), after = Of(70, 4), lse = F32(70, 1);
+  Tensor qkv = Of(70, 12).Fill(1), before = Of(70, 4), after = Of(70, 4), lse = F32(1, 70);
   Tensor scratch = F32(1, AttentionScratch(shape, 70));
   ops_->Attention(shape, {}, {}, qkv.view(), before.view(), lse.view(), scratch.view());
   for (int64_t i = 0; i < 12; ++i) qkv.Set(69 * 12 + i, 3);

@@ -9,7 +9,8 @@
 namespace stretto {
 namespace {
 
-class CudaAttentionTest : public testing::Test {
+// By whether gradients must have the same bits in every run.
+class CudaAttentionTest : public testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
     absl::StatusOr<std::unique_ptr<FusedAttention>> made = MakeCudnnAttention(Options());
@@ -20,8 +21,8 @@ class CudaAttentionTest : public testing::Test {
     return {.stream = device_.stream(),
             .sm_count = device_.sm_count(),
             .workspace = device_.workspace(),
-            .workspace_bytes = static_cast<int64_t>(kCudaWorkspaceBytes),
             .tunings = &tunings_,
+            .repeatable = GetParam(),
             .report = [this](absl::string_view text) { absl::StrAppend(&reports_, text, "\n"); }};
   }
   std::vector<unsigned char> BitsOf(AttentionBatch& batch, int64_t sequences_per_call) {
@@ -40,12 +41,15 @@ class CudaAttentionTest : public testing::Test {
   std::unique_ptr<FusedAttention> attention_;
 };
 
+INSTANTIATE_TEST_SUITE_P(Repeatable, CudaAttentionTest, testing::Bool());
+
 // The trial finds nothing wrong with cuDNN, whoever is the faster.
-TEST_F(CudaAttentionTest, TrialsEndInTimes) {
+TEST_P(CudaAttentionTest, TrialsEndInTimes) {
   for (const int64_t head_dim : {64, 80, 96, 128}) {
     for (const int64_t kv_heads : {8, 2}) {
-      const AttentionShape shape{
+      AttentionShape shape{
           .sequence_length = 1000, .heads = 8, .kv_heads = kv_heads, .head_dim = head_dim};
+      shape.library_scratch = LibraryScratch(shape, GetParam());
       AttentionBatch batch(DType::kBF16, shape, {}, 2);
       BitsOf(batch, 2);
     }
@@ -53,28 +57,35 @@ TEST_F(CudaAttentionTest, TrialsEndInTimes) {
   EXPECT_NE(tunings_.Print().find("end 16"), std::string::npos) << reports_;
 }
 
-TEST_F(CudaAttentionTest, CudnnsNumbersAreOursAndSlicesGiveTheBitsOfTheWhole) {
+TEST_P(CudaAttentionTest, CudnnsNumbersAreOursAndSlicesGiveTheBitsOfTheWhole) {
   for (const int64_t kv_heads : {8, 2}) {
-    const AttentionShape shape{
-        .sequence_length = 512, .heads = 8, .kv_heads = kv_heads, .head_dim = 128};
+    AttentionShape shape{.sequence_length = 512, .heads = 8, .kv_heads = kv_heads, .head_dim = 128};
+    shape.library_scratch = LibraryScratch(shape, GetParam());
     for (const bool backward : {false, true}) {
       tunings_.Put(cuda::AttentionKey{.length = 512,
                                       .heads = 8,
                                       .kv_heads = kv_heads,
                                       .head_dim = 128,
                                       .backward = backward,
+                                      .repeatable = backward && GetParam(),
                                       .library_version = *CudnnVersion(Options().library)},
                    cuda::AttentionTimes{.own = 2, .library = 1});
     }
     AttentionBatch own(DType::kBF16, shape, {}, 4), whole = own, again = own, sliced = own;
     own.Run(*device_.Ops(0));
     device_.Wait();
-    const auto bits = BitsOf(whole, 4);
+    const auto bits = BitsOf(whole, 4), bits_again = BitsOf(again, 4),
+               of_slices = BitsOf(sliced, 1);
     ExpectNear(whole.context, own.context.doubles(), 1.0 / 256);
     ExpectNear(whole.lse, own.lse.doubles(), 1e-4);
-    ExpectNear(whole.dqkv, own.dqkv.doubles(), 1.0 / 128);
-    EXPECT_EQ(BitsOf(again, 4), bits);
-    EXPECT_EQ(BitsOf(sliced, 1), bits);
+    for (const AttentionBatch* batch : {&whole, &again, &sliced}) {
+      ExpectNear(batch->dqkv, own.dqkv.doubles(), 1.0 / 128);
+      EXPECT_EQ(batch->context.bytes(), whole.context.bytes());
+      EXPECT_EQ(batch->lse.bytes(), whole.lse.bytes());
+    }
+    if (!GetParam()) continue;
+    EXPECT_EQ(bits_again, bits);
+    EXPECT_EQ(of_slices, bits);
   }
   EXPECT_EQ(reports_.find("our kernels:"), std::string::npos) << reports_;
 }

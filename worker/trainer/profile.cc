@@ -86,7 +86,7 @@ class Profiler {
   }
 
   absl::StatusOr<std::vector<StepResult>> Steps(Variant variant) {
-    ASSIGN_OR_RETURN(auto engine, Make(config_.engine, variant));
+    ASSIGN_OR_RETURN(auto engine, Make(config_.engine.Repeatable(), variant));
     std::vector<StepResult> results;
     for (int step = 1; step <= kParitySteps; ++step) {
       RETURN_IF_ERROR(FillStep(config_, sampler_, (step - 1) * config_.engine.sequences_per_step(),

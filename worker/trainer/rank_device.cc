@@ -69,7 +69,8 @@ absl::Status RankDevice::OpenCuda() {
   int blocks = 0;
   for (const Group& group : GroupsOf(config_.engine, config_.rank)) blocks += BlocksOf(group);
   ASSIGN_OR_RETURN(backend_, plugin_->make_backend({.tuning_folder = config_.tuning_folder,
-                                                    .collective_sms = blocks}));
+                                                    .collective_sms = blocks,
+                                                    .repeatable = config_.repeatable()}));
   ASSIGN_OR_RETURN(const std::vector<DeviceInfo> devices, plugin_->devices());
   if (!devices.empty()) {
     const DeviceInfo& gpu = devices.front();

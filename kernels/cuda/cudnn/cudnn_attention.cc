@@ -1,209 +1,100 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Decides per shape, once, whether cuDNN or our own kernel computes attention, and keeps the plan
-// of cuDNN if it does. Every failure on the way (unsupported shape, no workspace, wrong results,
-// slower) becomes a logged decision for our kernels, never an error of the step.
+// Opens cuDNN, and gives the choice of attention's kernels plans that launch a graph of it for each
+// sequence.
 
 #include "kernels/cuda/cudnn/cudnn_attention.h"
 
 #include <cuda_runtime.h>
 
-#include <algorithm>
-#include <map>
-#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "kernels/cuda/cudnn/attention_trial.h"
+#include "kernels/cuda/attention_choice/chosen_attention.h"
+#include "kernels/cuda/cudnn/cudnn_library.h"
 #include "kernels/cuda/cudnn/sdpa_plan.h"
 
 namespace stretto {
 namespace cuda {
 namespace {
 
-class CudnnAttention final : public FusedAttention {
+constexpr uintptr_t kAlignment = 256;  // of workspaces
+
+class CudnnPlan final : public AttentionPlan {
  public:
-  CudnnAttention(CudnnAttentionOptions options, const CudnnLibrary& library, cudnnHandle_t handle)
-      : options_(std::move(options)),
-        library_(library),
-        handle_(handle),
-        own_(MakeCudaOps({.stream = options_.stream,
-                          .sm_count = options_.sm_count,
-                          .workspace = options_.workspace})) {}
-  ~CudnnAttention() override {
-    plans_.clear();
-    library_.Destroy(handle_);
-  }
+  CudnnPlan(std::shared_ptr<cudnnContext> handle, const AttentionShape& shape, SdpaPlan plan,
+            void* workspace)
+      : handle_(std::move(handle)), shape_(shape), plan_(std::move(plan)), workspace_(workspace) {}
 
-  bool Attention(const AttentionShape& shape, TensorView qkv, TensorView context,
-                 TensorView lse) override {
-    return Take(shape, false, {.qkv = qkv, .context = context, .lse = lse});
-  }
-  bool AttentionGrad(const AttentionShape& shape, TensorView dcontext, TensorView qkv,
-                     TensorView context, TensorView lse, TensorView dqkv) override {
-    return Take(shape, true,
-                {.qkv = qkv, .context = context, .lse = lse, .dcontext = dcontext, .dqkv = dqkv});
-  }
-
- private:
-  using Decision = std::optional<SdpaPlan>;  // none: our kernels
-
-  bool Take(const AttentionShape& shape, bool backward, const AttentionTensors& tensors) {
-    if (shape.head_dim % 8 != 0 || !Aligned(tensors)) return false;
-    const AttentionKey key{.length = shape.sequence_length,
-                           .heads = shape.heads,
-                           .kv_heads = shape.kv_heads,
-                           .head_dim = shape.head_dim,
-                           .backward = backward,
-                           .library_version = library_.version};
-    auto at = plans_.find(key);
-    if (at == plans_.end()) at = plans_.emplace(key, Decide(key, shape)).first;
-    if (!at->second.has_value()) return false;
-    const absl::Status status = Enqueue(*at->second, shape.scale(), tensors);
-    if (status.ok()) return true;
-    Report(key, absl::StrCat("our kernels from now on: ", status.message()));
-    at->second.reset();
-    return false;
-  }
-
-  // The graphs assume packs of 16 bytes.
-  static bool Aligned(const AttentionTensors& tensors) {
-    uintptr_t bits = 0;
-    for (const TensorView* tensor :
-         {&tensors.qkv, &tensors.context, &tensors.dcontext, &tensors.dqkv})
-      bits |= reinterpret_cast<uintptr_t>(tensor->data);
-    return bits % 16 == 0;
-  }
-
-  Decision Decide(const AttentionKey& key, const AttentionShape& shape) {
-    absl::StatusOr<SdpaPlan> plan = Chosen(key, shape);
-    if (plan.ok()) return *std::move(plan);
-    Report(key, absl::StrCat("our kernels: ", plan.status().message()));
-    return std::nullopt;
-  }
-
-  // Returns the plan, or the reason for using our kernels.
-  absl::StatusOr<SdpaPlan> Chosen(const AttentionKey& key, const AttentionShape& shape) {
-    const AttentionTimes* known = options_.tunings->Find(key);
-    if (known != nullptr && !LibraryWins(*known)) return Slower(*known);
-    if (known == nullptr && !options_.tune) return absl::NotFoundError("never measured");
-    if (Capturing()) return absl::NotFoundError("first met while its stream was captured");
-    absl::StatusOr<SdpaPlan> plan = MakePlan(key);
-    if (!plan.ok()) return plan;
-    if (known == nullptr) {
-      const Trial trial{
-          .shape = shape,
-          .backward = key.backward,
-          .sequences = std::max<int64_t>(options_.pinned_tokens / shape.sequence_length, 2),
-          .stream = options_.stream};
-      const absl::StatusOr<AttentionTimes> times = TryAttention(
-          trial, *own_,
-          [&](const AttentionTensors& tensors) { return Enqueue(*plan, shape.scale(), tensors); });
-      if (!times.ok()) return times.status();
-      options_.tunings->Put(key, *times);
-      known = options_.tunings->Find(key);
-      if (!LibraryWins(*known)) return Slower(*known);
-    }
-    Report(key, absl::StrCat("cuDNN: ", known->library, " us, our kernels ", known->own, " us"));
-    return plan;
-  }
-
-  static bool LibraryWins(const AttentionTimes& times) {
-    return FastestOf({{times.own}, {times.library}}) == 1;
-  }
-  static absl::Status Slower(const AttentionTimes& times) {
-    return absl::NotFoundError(absl::StrCat(times.own, " us, cuDNN ", times.library, " us"));
-  }
-
-  // Makes a plan for as many heads as the workspace allows.
-  absl::StatusOr<SdpaPlan> MakePlan(const AttentionKey& key) {
-    absl::StatusOr<SdpaPlan> plan = absl::ResourceExhaustedError("");
-    for (int64_t kv_heads = key.kv_heads; kv_heads > 0; --kv_heads) {
-      if (key.kv_heads % kv_heads != 0) continue;
-      const SdpaShape shape{.length = key.length,
-                            .kv_heads = kv_heads,
-                            .group = key.heads / key.kv_heads,
-                            .head_dim = key.head_dim,
-                            .row_kv_heads = key.kv_heads};
-      plan = SdpaPlan::Make(library_, {.handle = handle_}, shape, key.backward,
-                            options_.workspace_bytes);
-      if (!absl::IsResourceExhausted(plan.status())) return plan;
-    }
-    return plan;
-  }
-
-  absl::Status Enqueue(const SdpaPlan& plan, float scale, const AttentionTensors& tensors) {
-    const SdpaShape& shape = plan.shape();
-    const int64_t rows = tensors.qkv.rows();
-    for (int64_t row = 0; row < rows; row += shape.length) {
-      for (int64_t kv_head = 0; kv_head < shape.row_kv_heads; kv_head += shape.kv_heads) {
-        const absl::Status status =
-            plan.Run(handle_, scale, AddressesOf(shape, tensors, row, kv_head), options_.workspace);
-        if (!status.ok()) return status;
-      }
+  absl::Status Run(const AttentionTensors& tensors) override {
+    const int64_t sequences = tensors.qkv.rows() / shape_.sequence_length;
+    for (int64_t i = 0; i < sequences; ++i) {
+      const absl::Status status =
+          plan_.Run(handle_.get(), tensors.Sequences(shape_, i, 1), WorkspaceOf(tensors));
+      if (!status.ok()) return status;
     }
     return absl::OkStatus();
   }
 
-  static SdpaAddresses AddressesOf(const SdpaShape& shape, const AttentionTensors& tensors,
-                                   int64_t row, int64_t kv_head) {
-    const auto at = [](const TensorView& tensor, int64_t element) -> void* {
-      if (tensor.data == nullptr) return nullptr;
-      return static_cast<char*>(tensor.data) + element * static_cast<int64_t>(SizeOf(tensor.dtype));
-    };
-    const int64_t query = row * shape.qkv_columns() + kv_head * shape.kv_columns();
-    const int64_t key = query + shape.group * shape.head_dim, value = key + shape.head_dim;
-    const int64_t context = row * shape.context_columns() + kv_head * shape.group * shape.head_dim;
-    SdpaAddresses addresses = {};
-    addresses[kQuery] = at(tensors.qkv, query);
-    addresses[kKey] = at(tensors.qkv, key);
-    addresses[kValue] = at(tensors.qkv, value);
-    addresses[kContext] = at(tensors.context, context);
-    addresses[kLse] = at(tensors.lse, row * shape.row_heads() + kv_head * shape.group);
-    addresses[kDContext] = at(tensors.dcontext, context);
-    addresses[kDQuery] = at(tensors.dqkv, query);
-    addresses[kDKey] = at(tensors.dqkv, key);
-    addresses[kDValue] = at(tensors.dqkv, value);
-    return addresses;
+ private:
+  void* WorkspaceOf(const AttentionTensors& tensors) const {
+    if (tensors.scratch.data == nullptr) return workspace_;
+    const auto address = reinterpret_cast<uintptr_t>(tensors.scratch.data);
+    return reinterpret_cast<void*>((address + kAlignment - 1) / kAlignment * kAlignment);
   }
 
-  bool Capturing() const {
-    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-    return cudaStreamIsCapturing(static_cast<cudaStream_t>(options_.stream), &status) !=
-               cudaSuccess ||
-           status != cudaStreamCaptureStatusNone;
-  }
-
-  void Report(const AttentionKey& key, absl::string_view decision) const {
-    if (!options_.report) return;
-    options_.report(absl::StrCat("attention of length ", key.length, ", ", key.heads, " heads, ",
-                                 key.kv_heads, " key/value heads of ", key.head_dim, ", ",
-                                 key.backward ? "backward" : "forward", ": ", decision));
-  }
-
-  const CudnnAttentionOptions options_;
-  const CudnnLibrary library_;
-  const cudnnHandle_t handle_;
-  const std::unique_ptr<CudaOps> own_;
-  std::map<AttentionKey, Decision> plans_;
+  const std::shared_ptr<cudnnContext> handle_;  // before the plan, which ends first
+  const AttentionShape shape_;
+  const SdpaPlan plan_;
+  void* const workspace_;  // of forward
 };
+
+absl::StatusOr<int> CapabilityOfDevice() {
+  int device = 0, major = 0, minor = 0;
+  for (const cudaError_t error :
+       {cudaGetDevice(&device),
+        cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
+        cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device)}) {
+    if (error != cudaSuccess)
+      return absl::UnavailableError(absl::StrCat("cuDNN's device: ", cudaGetErrorName(error)));
+  }
+  return 10 * major + minor;
+}
 
 }  // namespace
 }  // namespace cuda
 
 absl::StatusOr<std::unique_ptr<FusedAttention>> MakeCudnnAttention(CudnnAttentionOptions options) {
-  absl::StatusOr<cuda::CudnnLibrary> library = cuda::CudnnLibrary::Open(options.library);
+  const absl::StatusOr<cuda::CudnnLibrary> library = cuda::CudnnLibrary::Open(options.library);
   if (!library.ok()) return library.status();
-  cudnnHandle_t handle = nullptr;
-  absl::Status status = library->StatusOf(library->Create(&handle), "cudnnCreate");
-  if (!status.ok()) return absl::UnavailableError(status.message());
-  status = library->StatusOf(library->SetStream(handle, static_cast<cudaStream_t>(options.stream)),
-                             "cudnnSetStream");
-  if (!status.ok()) {
-    library->Destroy(handle);
-    return absl::UnavailableError(status.message());
-  }
-  return std::make_unique<cuda::CudnnAttention>(std::move(options), *library, handle);
+  const absl::StatusOr<int> capability = cuda::CapabilityOfDevice();
+  if (!capability.ok()) return capability.status();
+  const auto handle = library->MakeHandle(static_cast<cudaStream_t>(options.stream));
+  if (!handle.ok()) return handle.status();
+  const auto make_plan =
+      [handle = *handle, capability = *capability, workspace = options.workspace,
+       repeatable = options.repeatable](
+          const AttentionShape& shape,
+          bool backward) -> absl::StatusOr<std::unique_ptr<cuda::AttentionPlan>> {
+    const int64_t room =
+        backward ? LibraryScratchBytes(shape, repeatable) : int64_t{kCudaWorkspaceBytes};
+    absl::StatusOr<cuda::SdpaPlan> plan = cuda::SdpaPlan::Make(
+        {.handle = handle.get(), .capability = capability},
+        {.shape = shape, .backward = backward, .repeatable = repeatable}, room);
+    if (!plan.ok()) return plan.status();
+    return std::make_unique<cuda::CudnnPlan>(handle, shape, *std::move(plan), workspace);
+  };
+  return cuda::MakeChosenAttention({.stream = options.stream,
+                                    .sm_count = options.sm_count,
+                                    .workspace = options.workspace,
+                                    .tunings = options.tunings,
+                                    .library = "cuDNN",
+                                    .library_version = library->version,
+                                    .repeatable = options.repeatable,
+                                    .make_plan = make_plan,
+                                    .pinned_tokens = options.pinned_tokens,
+                                    .tune = options.tune,
+                                    .report = std::move(options.report)});
 }
 
 absl::StatusOr<int64_t> CudnnVersion(const std::string& library) {

@@ -1,9 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
+
+// Opens libcudnn once for the process, checks its version, and gives its handle to cuDNN's
+// frontend, which looks up everything else by name.
+
 #include "kernels/cuda/cudnn/cudnn_library.h"
 
 #include <dlfcn.h>
 
+#include <mutex>
+
 #include "absl/strings/str_cat.h"
+
+namespace cudnn_frontend {
+void* cudnn_dlhandle = nullptr;  // declared by its headers, for programs to set
+}  // namespace cudnn_frontend
 
 namespace stretto::cuda {
 namespace {
@@ -20,6 +30,26 @@ absl::Status FindFunction(void* library, const std::string& path, const char* na
                                                     CudnnVersionText(kOldest), " or newer"));
 }
 
+absl::Status Find(void* library, const std::string& path, CudnnLibrary* cudnn) {
+  absl::Status status;
+#define FIND(name) \
+  if (status.ok()) status = FindFunction(library, path, "cudnn" #name, &cudnn->name)
+  FIND(GetVersion);
+  if (!status.ok()) return status;
+  cudnn->version = static_cast<int64_t>(cudnn->GetVersion());
+  if (cudnn->version < kOldest || cudnn->version >= kNextMajor) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "cuDNN ('", path, "') is version ", CudnnVersionText(cudnn->version), ", expected ",
+        CudnnVersionText(kOldest), " or a newer ", kOldest / 10000, ".x"));
+  }
+  FIND(GetErrorString);
+  FIND(Create);
+  FIND(Destroy);
+  FIND(SetStream);
+#undef FIND
+  return status;
+}
+
 }  // namespace
 
 std::string CudnnVersionText(int64_t version) {
@@ -27,49 +57,37 @@ std::string CudnnVersionText(int64_t version) {
 }
 
 absl::StatusOr<CudnnLibrary> CudnnLibrary::Open(const std::string& path) {
-  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  static std::mutex mutex;
+  static std::string opened;
+  const std::lock_guard<std::mutex> lock(mutex);
+  void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* reason = dlerror();
     return absl::NotFoundError(
         absl::StrCat("cannot open cuDNN: ", reason != nullptr ? reason : "no reason given"));
   }
   CudnnLibrary cudnn = {};
-  absl::Status status;
-#define FIND(name) \
-  if (status.ok()) status = FindFunction(library, path, "cudnn" #name, &cudnn.name)
-  FIND(GetVersion);
+  const absl::Status status = Find(library, path, &cudnn);
   if (!status.ok()) return status;
-  cudnn.version = static_cast<int64_t>(cudnn.GetVersion());
-  if (cudnn.version < kOldest || cudnn.version >= kNextMajor) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "cuDNN ('", path, "') is version ", CudnnVersionText(cudnn.version), ", expected ",
-        CudnnVersionText(kOldest), " or a newer ", kOldest / 10000, ".x"));
+  if (cudnn_frontend::cudnn_dlhandle != nullptr && cudnn_frontend::cudnn_dlhandle != library) {
+    return absl::FailedPreconditionError(absl::StrCat("cuDNN ('", path, "'): found '", opened,
+                                                      "' open in this process, expected one"));
   }
-  FIND(GetErrorString);
-  FIND(GetLastErrorString);
-  FIND(Create);
-  FIND(Destroy);
-  FIND(SetStream);
-  FIND(BackendCreateDescriptor);
-  FIND(BackendDestroyDescriptor);
-  FIND(BackendSetAttribute);
-  FIND(BackendGetAttribute);
-  FIND(BackendFinalize);
-  FIND(BackendExecute);
-#undef FIND
-  if (!status.ok()) return status;
+  cudnn_frontend::cudnn_dlhandle = library;
+  opened = path;
   return cudnn;
 }
 
-absl::Status CudnnLibrary::StatusOf(cudnnStatus_t status, const char* call) const {
-  if (status == CUDNN_STATUS_SUCCESS) return absl::OkStatus();
-  char why[512] = "";
-  GetLastErrorString(why, sizeof(why));
-  const std::string text =
-      absl::StrCat(call, ": ", GetErrorString(status), why[0] != '\0' ? ": " : "", why);
-  const bool unsupported =
-      status >= CUDNN_STATUS_NOT_SUPPORTED && status < CUDNN_STATUS_INTERNAL_ERROR;
-  return unsupported ? absl::UnimplementedError(text) : absl::UnavailableError(text);
+absl::StatusOr<std::shared_ptr<cudnnContext>> CudnnLibrary::MakeHandle(cudaStream_t stream) const {
+  cudnnHandle_t made = nullptr;
+  cudnnStatus_t status = Create(&made);
+  if (status != CUDNN_STATUS_SUCCESS)
+    return absl::UnavailableError(absl::StrCat("cudnnCreate: ", GetErrorString(status)));
+  std::shared_ptr<cudnnContext> handle(made, Destroy);
+  status = SetStream(made, stream);
+  if (status != CUDNN_STATUS_SUCCESS)
+    return absl::UnavailableError(absl::StrCat("cudnnSetStream: ", GetErrorString(status)));
+  return handle;
 }
 
 }  // namespace stretto::cuda

@@ -5,6 +5,7 @@
 #include <cudnn_graph.h>
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "absl/status/status.h"
@@ -12,31 +13,25 @@
 
 namespace stretto::cuda {
 
-// The functions of one library, which is never closed. Copies are cheap.
+// The library of this process, which is never closed: cuDNN's frontend keeps its functions in
+// statics, so all plans of a process are of one library.
 struct CudnnLibrary {
   // `path` is that of the library, or its name for the loader to find. Errors: NotFound (cannot be
-  // opened), FailedPrecondition (a function is missing, or its version is not 9.16 or a newer 9.x:
-  // older ones need sequences in backward padded to 128).
+  // opened), FailedPrecondition (a function is missing; its version is not 9.16 or a newer 9.x;
+  // another library is open already).
   static absl::StatusOr<CudnnLibrary> Open(const std::string& path);
 
-  // Returns OK, or the error of a call with the library's message: Unimplemented if it does not
-  // support the request, otherwise Unavailable.
-  absl::Status StatusOf(cudnnStatus_t status, const char* call) const;
+  // Makes a handle on the current device whose work runs on `stream`. Errors: Unavailable, with
+  // the library's message.
+  absl::StatusOr<std::shared_ptr<cudnnContext>> MakeHandle(cudaStream_t stream) const;
 
   int64_t version;  // 91900 for 9.19.0
 
   decltype(&cudnnGetVersion) GetVersion;
   decltype(&cudnnGetErrorString) GetErrorString;
-  decltype(&cudnnGetLastErrorString) GetLastErrorString;
   decltype(&cudnnCreate) Create;
   decltype(&cudnnDestroy) Destroy;
   decltype(&cudnnSetStream) SetStream;
-  decltype(&cudnnBackendCreateDescriptor) BackendCreateDescriptor;
-  decltype(&cudnnBackendDestroyDescriptor) BackendDestroyDescriptor;
-  decltype(&cudnnBackendSetAttribute) BackendSetAttribute;
-  decltype(&cudnnBackendGetAttribute) BackendGetAttribute;
-  decltype(&cudnnBackendFinalize) BackendFinalize;
-  decltype(&cudnnBackendExecute) BackendExecute;
 };
 
 // Formats 91900 as "9.19.0".

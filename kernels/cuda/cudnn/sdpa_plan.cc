@@ -1,141 +1,206 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Turns a graph into an execution plan: asks the heuristics for engines and takes the first one
-// that is deterministic, builds, and fits the workspace. Run binds the addresses of one call and
-// executes it.
+// Describes attention to cuDNN's frontend, which turns it into the operations that its fused
+// kernels are found by, and compiles the first engine that the heuristics propose.
 
 #include "kernels/cuda/cudnn/sdpa_plan.h"
 
-#include <algorithm>
-#include <limits>
+#include <cudnn_frontend.h>
+
+#include <exception>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/bf16.h"
 
 namespace stretto::cuda {
 namespace {
 
-constexpr int64_t kMostProposals = 16, kMostNotes = 32;
+namespace fe = cudnn_frontend;
+using Tensor = std::shared_ptr<fe::graph::Tensor_attributes>;
+using Strides = std::vector<int64_t>;
 
-int64_t RoundedUp(int64_t bytes) { return (bytes + 255) / 256 * 256; }
+enum Id : int64_t {
+  kQuery = 1,
+  kKey,
+  kValue,
+  kContext,
+  kLse,
+  kDContext,
+  kDQuery,
+  kDKey,
+  kDValue,
+};
+
+absl::Status StatusOf(fe::error_t error) {
+  if (error.is_good()) return absl::OkStatus();
+  const std::string text = absl::StrCat("cuDNN: ", error.get_message());
+  const bool unsupported =
+      error.get_code() == fe::error_code_t::GRAPH_NOT_SUPPORTED ||
+      error.get_code() == fe::error_code_t::HEURISTIC_QUERY_FAILED ||
+      error.get_code() == fe::error_code_t::GRAPH_EXECUTION_PLAN_CREATION_FAILED;
+  return unsupported ? absl::UnimplementedError(text) : absl::UnavailableError(text);
+}
+
+// The frontend reports errors by value, but throws where a library or a function is missing.
+template <class Call>
+absl::Status Caught(const Call& call) {
+  try {
+    return StatusOf(call());
+  } catch (const std::exception& error) {
+    return absl::UnavailableError(absl::StrCat("cuDNN: ", error.what()));
+  }
+}
+
+// Adds the tensors and the operation of a pass to a graph.
+class Description {
+ public:
+  Description(const SdpaPass& pass, fe::graph::Graph& graph) : pass_(pass), graph_(graph) {}
+
+  void Add() {
+    graph_.set_io_data_type(fe::DataType_t::BFLOAT16)
+        .set_intermediate_data_type(fe::DataType_t::FLOAT)
+        .set_compute_data_type(fe::DataType_t::FLOAT);
+    const Tensor query = Input(Queries(kQuery)), key = Input(Keys(kKey)),
+                 value = Input(Keys(kValue));
+    if (pass_.backward) {
+      AddBackward(query, key, value);
+    } else {
+      AddForward(query, key, value);
+    }
+  }
+
+ private:
+  using Attributes = fe::graph::Tensor_attributes;
+
+  int64_t group() const { return pass_.shape.heads / pass_.shape.kv_heads; }
+  Attributes Of(Id id, int64_t heads, int64_t columns, Strides strides) const {
+    Attributes attributes;
+    attributes.set_uid(id)
+        .set_dim({pass_.shape.kv_heads, heads, pass_.shape.sequence_length, columns})
+        .set_stride(std::move(strides))
+        .set_data_type(id == kLse ? fe::DataType_t::FLOAT : fe::DataType_t::BFLOAT16);
+    return attributes;
+  }
+  Attributes Queries(Id id) const { return InQkv(id, group()); }
+  Attributes Keys(Id id) const { return InQkv(id, 1); }
+  Attributes InQkv(Id id, int64_t heads) const {
+    const int64_t d = pass_.shape.head_dim;
+    return Of(id, heads, d, {(group() + 2) * d, d, pass_.shape.qkv_columns(), 1});
+  }
+  Attributes InContext(Id id) const {
+    const int64_t d = pass_.shape.head_dim;
+    return Of(id, group(), d, {group() * d, d, pass_.shape.context_columns(), 1});
+  }
+  Attributes Logs() const {
+    const int64_t length = pass_.shape.sequence_length;
+    return Of(kLse, group(), 1, {group() * length, length, 1, 1});
+  }
+
+  Tensor Input(const Attributes& attributes) { return graph_.tensor(attributes); }
+  static void Output(const Tensor& tensor, const Attributes& attributes) {
+    tensor->set_output(true)
+        .set_uid(attributes.get_uid())
+        .set_dim(attributes.get_dim())
+        .set_stride(attributes.get_stride())
+        .set_data_type(attributes.get_data_type());
+  }
+  // The mask, and the factor of scores.
+  template <class Operation>
+  Operation Causal() const {
+    Operation operation;
+    operation.set_attn_scale(pass_.shape.scale())
+        .set_diagonal_alignment(fe::DiagonalAlignment_t::TOP_LEFT)
+        .set_diagonal_band_right_bound(0);
+    return operation;
+  }
+
+  void AddForward(const Tensor& query, const Tensor& key, const Tensor& value) {
+    auto operation = Causal<fe::graph::SDPA_attributes>();
+    operation.set_generate_stats(true);
+    const auto [context, lse] = graph_.sdpa(query, key, value, operation);
+    Output(context, InContext(kContext));
+    Output(lse, Logs());
+  }
+  void AddBackward(const Tensor& query, const Tensor& key, const Tensor& value) {
+    auto operation = Causal<fe::graph::SDPA_backward_attributes>();
+    operation.set_deterministic_algorithm(pass_.repeatable);
+    const auto [dquery, dkey, dvalue] =
+        graph_.sdpa_backward(query, key, value, Input(InContext(kContext)),
+                             Input(InContext(kDContext)), Input(Logs()), operation);
+    Output(dquery, Queries(kDQuery));
+    Output(dkey, Keys(kDKey));
+    Output(dvalue, Keys(kDValue));
+  }
+
+  const SdpaPass& pass_;
+  fe::graph::Graph& graph_;
+};
+
+fe::error_t Compile(const SdpaDevice& device, const SdpaPass& pass, fe::graph::Graph& graph) {
+  // Before operations, which copy it. Otherwise the frontend would look for a CUDA runtime to ask.
+  graph.set_sm_version(device.capability);
+  Description(pass, graph).Add();
+  fe::error_t error;
+  const auto then = [&](auto step) {
+    if (error.is_good()) error = step();
+  };
+  if (device.handle == nullptr) {
+    const auto properties = std::make_shared<fe::DeviceProperties>();
+    then([&] {
+      return properties->deserialize({device.properties.begin(), device.properties.end()});
+    });
+    graph.set_device_properties(properties);
+  }
+  then([&] { return graph.validate(); });
+  then([&] {
+    return device.handle == nullptr ? graph.build_operation_graph()
+                                    : graph.build_operation_graph(device.handle);
+  });
+  then([&] { return graph.create_execution_plans({fe::HeurMode_t::A}); });
+  if (!pass.backward || pass.repeatable)
+    graph.deselect_numeric_notes({fe::NumericalNote_t::NONDETERMINISTIC});
+  then([&] { return graph.check_support(); });
+  then([&] { return graph.build_plans(); });
+  return error;
+}
 
 }  // namespace
 
-SdpaPlan::SdpaPlan(const CudnnLibrary& library, const SdpaShape& shape, bool backward)
-    : shape_(shape), backward_(backward), descriptors_(std::make_unique<Descriptors>(library)) {
-  if (backward) row_sum_bytes_ = RoundedUp(4 * shape.kv_heads * shape.group * shape.length);
-}
-
-absl::StatusOr<SdpaPlan> SdpaPlan::Make(const CudnnLibrary& library, const SdpaDevice& device,
-                                        const SdpaShape& shape, bool backward,
+absl::StatusOr<SdpaPlan> SdpaPlan::Make(const SdpaDevice& device, const SdpaPass& pass,
                                         int64_t workspace_bytes) {
-  SdpaPlan plan(library, shape, backward);
-  const absl::Status status = plan.Compile(device, workspace_bytes - plan.row_sum_bytes_);
+  SdpaPlan plan;
+  plan.pass_ = pass;
+  plan.graph_ = std::make_shared<fe::graph::Graph>();
+  absl::Status status = Caught([&] { return Compile(device, pass, *plan.graph_); });
+  if (status.ok()) {
+    status = Caught([&] { return plan.graph_->get_workspace_size(plan.workspace_bytes_); });
+  }
   if (!status.ok()) return status;
-  return plan;
+  if (plan.workspace_bytes_ <= workspace_bytes) return plan;
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "cuDNN needs ", plan.workspace_bytes_, " bytes of workspace, there are ", workspace_bytes));
 }
 
-absl::Status SdpaPlan::Compile(const SdpaDevice& device, int64_t engine_room) {
-  Descriptors& made = *descriptors_;
-  const Descriptor graph = backward_ ? BackwardGraph(shape_, device.handle, &made)
-                                     : ForwardGraph(shape_, device.handle, &made);
-  Descriptor properties = nullptr;
-  if (device.handle == nullptr) {
-    properties = made.Make(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
-    made.Set(properties, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
-             std::vector<char>(device.properties.begin(), device.properties.end()));
-    made.Finalize(properties);
-  }
-  const Descriptor heuristic = made.Make(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
-  made.Set(heuristic, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
-  made.Set(heuristic, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, CUDNN_HEUR_MODE_A);
-  if (properties != nullptr) made.Set(heuristic, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, properties);
-  made.Finalize(heuristic);
-  std::vector<Descriptor> proposals;
-  for (int64_t i = 0; i < kMostProposals; ++i)
-    proposals.push_back(made.Make(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR));
-  const int64_t found = made.Get(heuristic, CUDNN_ATTR_ENGINEHEUR_RESULTS,
-                                 CUDNN_TYPE_BACKEND_DESCRIPTOR, kMostProposals, proposals.data());
-  if (!made.status().ok()) return made.status();
-
-  absl::Status reason = absl::UnimplementedError("cuDNN proposes no engine");
-  for (int64_t i = 0; i < std::min(found, kMostProposals); ++i) {
-    plan_ = PlanOf(device, properties, proposals[i], engine_room, &reason);
-    if (plan_ != nullptr) return absl::OkStatus();
-  }
-  return reason;
-}
-
-Descriptor SdpaPlan::PlanOf(const SdpaDevice& device, Descriptor properties, Descriptor proposal,
-                            int64_t engine_room, absl::Status* reason) {
-  Descriptors& made = *descriptors_;
-  if (NumbersVary(proposal)) {
-    *reason = absl::UnimplementedError("the numbers of cuDNN's engine vary between runs");
-    return nullptr;
-  }
-  const Descriptor plan = made.Make(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-  made.Set(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, proposal);
-  if (properties != nullptr) {
-    made.Set(plan, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, properties);
-  } else {
-    made.Set(plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, device.handle);
-  }
-  made.Finalize(plan);
-  made.Get(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &engine_bytes_);
-  if (absl::Status status = made.TakeStatus(); !status.ok()) {
-    *reason = std::move(status);
-    return nullptr;
-  }
-  if (engine_bytes_ > engine_room) {
-    *reason = absl::ResourceExhaustedError(
-        absl::StrCat("cuDNN needs ", workspace_bytes(), " bytes of workspace, there are ",
-                     std::max<int64_t>(engine_room, 0) + row_sum_bytes_));
-    return nullptr;
-  }
-  return plan;
-}
-
-// The absence of the note proves nothing: atomics have been seen without it.
-bool SdpaPlan::NumbersVary(Descriptor proposal) {
-  Descriptors& made = *descriptors_;
-  Descriptor engine = made.Make(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
-  made.Get(proposal, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &engine);
-  std::array<cudnnBackendNumericalNote_t, kMostNotes> notes;
-  const int64_t count = made.Get(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
-                                 CUDNN_TYPE_NUMERICAL_NOTE, kMostNotes, notes.data());
-  const auto end = notes.begin() + std::min(count, kMostNotes);
-  return std::find(notes.begin(), end, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC) != end;
-}
-
-absl::Status SdpaPlan::Run(cudnnHandle_t handle, float scale, const SdpaAddresses& addresses,
+absl::Status SdpaPlan::Run(cudnnHandle_t handle, const AttentionTensors& sequence,
                            void* workspace) const {
-  float minus_infinity = -std::numeric_limits<float>::infinity(), one = 1;
-  SdpaAddresses all = addresses;
-  all[kScale] = &scale;
-  all[kMinusInfinity] = &minus_infinity;
-  std::vector<SdpaTensor> tensors = {kQuery, kKey, kValue, kContext, kLse, kScale, kMinusInfinity};
-  if (backward_) {
-    all[kOne] = &one;
-    all[kRowSums] = workspace;
-    tensors.insert(tensors.end(), {kDContext, kDQuery, kDKey, kDValue, kRowSums, kOne});
+  const AttentionShape& shape = pass_.shape;
+  const int64_t key = shape.heads / shape.kv_heads * shape.head_dim, value = key + shape.head_dim;
+  BF16 *const qkv = sequence.qkv.as<BF16>(), *const dqkv = sequence.dqkv.as<BF16>();
+  std::unordered_map<int64_t, void*> addresses = {{kQuery, qkv},
+                                                  {kKey, qkv + key},
+                                                  {kValue, qkv + value},
+                                                  {kContext, sequence.context.data},
+                                                  {kLse, sequence.lse.data}};
+  if (pass_.backward) {
+    addresses.insert({{kDContext, sequence.dcontext.data},
+                      {kDQuery, dqkv},
+                      {kDKey, dqkv + key},
+                      {kDValue, dqkv + value}});
   }
-  std::vector<int64_t> ids;
-  std::vector<void*> pointers;
-  for (const SdpaTensor tensor : tensors) {
-    ids.push_back(tensor);
-    pointers.push_back(all[tensor]);
-  }
-  void* const engine_workspace = static_cast<char*>(workspace) + row_sum_bytes_;
-
-  Descriptors made(descriptors_->library());
-  const Descriptor pack = made.Make(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
-  made.Set(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, ids);
-  made.Set(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, pointers);
-  made.Set(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, engine_workspace);
-  made.Finalize(pack);
-  if (!made.status().ok()) return made.status();
-  const CudnnLibrary& library = made.library();
-  return library.StatusOf(library.BackendExecute(handle, plan_, pack), "cudnnBackendExecute");
+  return Caught([&] { return graph_->execute(handle, addresses, workspace); });
 }
 
 }  // namespace stretto::cuda

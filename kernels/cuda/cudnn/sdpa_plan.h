@@ -1,12 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A graph of attention, compiled for a device.
+// A pass of causal attention over one sequence, all heads at once, as a graph of cuDNN's frontend
+// (https://docs.nvidia.com/deeplearning/cudnn/frontend/latest, "Attention") that is compiled for a
+// device.
+//
+// The key/value heads are cuDNN's batch, and the queries of one are cuDNN's heads, so that the
+// interleaved rows of qkv (kernels/ops.h) have one stride per dimension and nothing is copied.
 
-#include <array>
+#include <cudnn_graph.h>
+
+#include <cstdint>
 #include <memory>
 #include <string>
 
-#include "kernels/cuda/cudnn/sdpa_graph.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/cuda/attention_choice/attention_trial.h"
+
+// Declared here so that one source alone includes the frontend's 38,000 lines.
+namespace cudnn_frontend::graph {
+class Graph;
+}
 
 namespace stretto::cuda {
 
@@ -14,43 +28,34 @@ namespace stretto::cuda {
 // (CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION). Plans of the latter cannot run.
 struct SdpaDevice {
   cudnnHandle_t handle = nullptr;
+  int capability = 0;  // 90 for compute capability 9.0
   std::string properties = {};
 };
 
-// Addresses by SdpaTensor, without scalars and kRowSums.
-using SdpaAddresses = std::array<void*, kSdpaTensors>;
+struct SdpaPass {
+  AttentionShape shape;
+  bool backward = false;
+  // Of backward. Otherwise its gradients of queries are f32 sums by atomics, whose order varies.
+  bool repeatable = false;
+};
 
 class SdpaPlan {
  public:
-  // Takes the first engine that the library proposes which runs within the workspace and is not
-  // marked as non-deterministic. Takes up to seconds, because kernels are compiled. Errors:
-  // ResourceExhausted (all need more workspace), Unimplemented (not supported), Unavailable.
-  static absl::StatusOr<SdpaPlan> Make(const CudnnLibrary& library, const SdpaDevice& device,
-                                       const SdpaShape& shape, bool backward,
+  // Takes the first engine that the library proposes. Takes up to seconds, because kernels are
+  // compiled. Errors: Unimplemented (not supported), ResourceExhausted (needs more than
+  // `workspace_bytes`), Unavailable.
+  static absl::StatusOr<SdpaPlan> Make(const SdpaDevice& device, const SdpaPass& pass,
                                        int64_t workspace_bytes);
 
-  const SdpaShape& shape() const { return shape_; }
-  // Bytes on the device, aligned to 256.
-  int64_t workspace_bytes() const { return row_sum_bytes_ + engine_bytes_; }
+  int64_t workspace_bytes() const { return workspace_bytes_; }  // on the device, aligned to 256
 
-  // Enqueues the plan on the handle's stream. Errors: Unavailable.
-  absl::Status Run(cudnnHandle_t handle, float scale, const SdpaAddresses& addresses,
-                   void* workspace) const;
+  // Enqueues the pass for one sequence on the handle's stream. Errors: Unavailable.
+  absl::Status Run(cudnnHandle_t handle, const AttentionTensors& sequence, void* workspace) const;
 
  private:
-  SdpaPlan(const CudnnLibrary& library, const SdpaShape& shape, bool backward);
-
-  absl::Status Compile(const SdpaDevice& device, int64_t engine_room);
-  // Returns the plan of a proposal; null, with the reason, if it cannot be used.
-  Descriptor PlanOf(const SdpaDevice& device, Descriptor properties, Descriptor proposal,
-                    int64_t engine_room, absl::Status* reason);
-  bool NumbersVary(Descriptor proposal);
-
-  SdpaShape shape_;
-  bool backward_;
-  int64_t row_sum_bytes_ = 0, engine_bytes_ = 0;
-  std::unique_ptr<Descriptors> descriptors_;
-  Descriptor plan_ = nullptr;
+  SdpaPass pass_;
+  std::shared_ptr<cudnn_frontend::graph::Graph> graph_;
+  int64_t workspace_bytes_ = 0;
 };
 
 }  // namespace stretto::cuda

@@ -11,7 +11,7 @@
 namespace stretto::cuda {
 namespace {
 
-constexpr absl::string_view kTitle = "stretto tuning 2";
+constexpr absl::string_view kTitle = "stretto tuning 3";
 constexpr absl::string_view kAttention = "attention";
 
 std::string Line(const TuningKey& key, const Algorithm& algorithm) {
@@ -30,8 +30,8 @@ std::string Line(const TuningKey& key, const Algorithm& algorithm) {
 std::string Line(const AttentionKey& key, const AttentionTimes& times) {
   return absl::StrCat(kAttention, " length ", key.length, " heads ", key.heads, " kv_heads ",
                       key.kv_heads, " head_dim ", key.head_dim, " backward ", key.backward ? 1 : 0,
-                      " library ", key.library_version, " own_us ", times.own, " library_us ",
-                      times.library);
+                      " repeatable ", key.repeatable ? 1 : 0, " library ", key.library_version,
+                      " own_us ", times.own, " library_us ", times.library);
 }
 
 // Reads a line word by word; after the first word that does not match, every read fails.
@@ -117,6 +117,7 @@ size_t ParseLine(absl::string_view line, AttentionKey* key, AttentionTimes* time
   key->kv_heads = words.Number("kv_heads", 1, kMost);
   key->head_dim = words.Number("head_dim", 1, kMost);
   key->backward = words.Number("backward", 0, 1) == 1;
+  key->repeatable = words.Number("repeatable", 0, 1) == 1;
   key->library_version = words.Number("library", 0, kMost);
   times->own = words.Time("own_us");
   times->library = words.Time("library_us");

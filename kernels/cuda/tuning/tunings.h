@@ -5,13 +5,13 @@
 // the library understands, so a file belongs to one kind of GPU and one version of the products'
 // library; times of attention name the version of their own library.
 //
-//   stretto tuning 2
+//   stretto tuning 3
 //   device NVIDIA H200
 //   library 130100
 //   tn m 4096 n 8192 k 1024 lda 1024 ldb 1024 ldd 4096 bf16 bf16 bias 1 beta 0 align 16 sms 0
 //   us 93.4 workspace 0 algorithm 8 words
-//   attention length 2048 heads 32 kv_heads 8 head_dim 128 backward 0 library 91900 own_us 310.5
-//   library_us 240.5
+//   attention length 2048 heads 32 kv_heads 8 head_dim 128 backward 0 repeatable 0 library 91900
+//   own_us 310.5 library_us 240.5
 //   end 2
 //
 // (An entry is one line.)
@@ -56,6 +56,7 @@ struct Algorithm {
 struct AttentionKey {
   int64_t length = 0, heads = 0, kv_heads = 0, head_dim = 0;
   bool backward = false;
+  bool repeatable = false;  // of backward: whether its bits must be the same in every run
   int64_t library_version = 0;
 
   auto operator<=>(const AttentionKey&) const = default;

@@ -114,6 +114,16 @@ TEST(EngineSpecTest, NothingIsLostBetweenAJobsSpecAndTheEngines) {
   }
 }
 
+TEST(EngineSpecTest, GpusMayComputeAttentionByALibrary) {
+  v1alpha1::JobSpec job = JobWith("domino_row", "");
+  EXPECT_EQ(EngineSpecFrom(job)->library_attention, LibraryAttention::kNone);
+  job.set_device(v1alpha1::DEVICE_CUDA);
+  const EngineSpec engine = *EngineSpecFrom(job);
+  EXPECT_EQ(engine.library_attention, LibraryAttention::kVarying);
+  EXPECT_EQ(EngineSpecFrom(JobSpecOf(engine))->library_attention, LibraryAttention::kVarying);
+  EXPECT_EQ(engine.Repeatable().library_attention, LibraryAttention::kNone);
+}
+
 TEST(EngineSpecTest, ASpecThatWasMadeInAnotherWayIsRefusedInTheSameWords) {
   const auto refusal = [](auto change) {
     EngineSpec spec = SpecOf(LayoutOf("domino_row"));

@@ -67,7 +67,8 @@ absl::Status Run(const std::vector<std::string>& arguments, std::ostream& out,
     out << options.help;
     return absl::OkStatus();
   }
-  ASSIGN_OR_RETURN(const EngineSpec spec, SpecOf(options.spec));  // before a device is opened
+  ASSIGN_OR_RETURN(EngineSpec spec, SpecOf(options.spec));  // before a device is opened
+  spec.library_attention = options.machine.library_attention();
   ASSIGN_OR_RETURN(std::vector<KernelCase> cases, CasesFor(options, spec));
   ASSIGN_OR_RETURN(const Machine machine, open(options.machine));
   ASSIGN_OR_RETURN(KernelsReport report, MeasureLimits(options, spec, *machine.backend));

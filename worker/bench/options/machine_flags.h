@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "worker/engine/spec/spec.h"
+
 namespace CLI {
 class App;
 }
@@ -15,6 +17,11 @@ struct MachineFlags {
   int index = 0;               // of the device, in its backend's numbering
   std::string tuning = {};     // folder of measured choices; empty: none
   int collective_sms = 0;      // DeviceOptions::collective_sms
+
+  // What programs for the machine have.
+  LibraryAttention library_attention() const {
+    return device == "cpu" ? LibraryAttention::kNone : LibraryAttention::kVarying;
+  }
 };
 
 // "--device", "--device-index", "--tuning". `flags` must outlive `app`.

@@ -188,6 +188,7 @@ EngineSpec OverlapOptions::Divided(int micro_batches) const {
   spec.wire_dtype = TypeOf(wire);
   spec.micro_batch_size = sequences;
   spec.micro_batches = micro_batches;
+  spec.library_attention = machine.library_attention();
   return spec;
 }
 

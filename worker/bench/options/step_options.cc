@@ -87,6 +87,7 @@ absl::StatusOr<StepOptions> ParseStepOptions(const std::vector<std::string>& arg
     ASSIGN_OR_RETURN(f.spec.micro_batches, MicroBatchesOf(f.tokens, one));
   }
   ASSIGN_OR_RETURN(o.spec, SpecOf(f.spec));
+  o.spec.library_attention = o.machine.library_attention();
   if (o.rank >= o.spec.tp_size) {
     return absl::InvalidArgumentError(
         absl::StrCat("--rank: found ", o.rank, ", expected below --tp, ", o.spec.tp_size));

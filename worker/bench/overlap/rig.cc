@@ -183,9 +183,9 @@ absl::StatusOr<Parity> Rig::CheckParity(const EngineSpec& spec) {
   double unused = 0;
   Parity parity;
   ASSIGN_OR_RETURN(const std::vector<trainer::StepResult> oracle,
-                   Steps(spec, Variant::kSerialOracle, &unused));
+                   Steps(spec.Repeatable(), Variant::kSerialOracle, &unused));
   ASSIGN_OR_RETURN(const std::vector<trainer::StepResult> found,
-                   Steps(spec, Variant::kSchedule, &parity.seconds));
+                   Steps(spec.Repeatable(), Variant::kSchedule, &parity.seconds));
   std::vector<float> agreed = {trainer::SameBits(oracle, found) ? 0.0f : 1.0f,
                                static_cast<float>(parity.seconds)};
   if (communicator_ != nullptr) {

@@ -101,8 +101,20 @@ BufferId Emitter::Own(const SliceState& slice, absl::string_view name, int layer
   return Activation(slice, name, layer, {slice.own_rows, hidden_}, spec_.dtype);
 }
 
-BufferId Emitter::Scratch(const SliceState& slice, absl::string_view name, int layer) {
-  return Activation(slice, name, layer, {AttentionScratch(attention_, slice.rows)}, DType::kF32);
+BufferId Emitter::Scratch(const SliceState& slice, absl::string_view name, int layer,
+                          int64_t library) {
+  AttentionShape shape = attention_;
+  shape.library_scratch = library;
+  return Activation(slice, name, layer, {AttentionScratch(shape, slice.rows)}, DType::kF32);
+}
+
+// Libraries compute in bf16, move packs of 16 bytes, and would draw other dropout than our kernels.
+int64_t Emitter::LibraryElements() const {
+  if (spec_.library_attention == LibraryAttention::kNone || spec_.dtype != DType::kBF16 ||
+      drop_threshold_ > 0 || attention_.head_dim % 8 != 0) {
+    return 0;
+  }
+  return LibraryScratch(attention_, spec_.library_attention == LibraryAttention::kRepeatable);
 }
 
 void Emitter::StartUnit(std::string name) { step_.units.push_back({std::move(name), {}}); }
@@ -140,6 +152,13 @@ std::vector<int64_t> Emitter::AttentionAttributes(const SliceState& slice, int l
                                      attention_.first_head};
   const std::vector<int64_t> drop = DropAttributes(layer, 0, slice.first);
   attributes.insert(attributes.end(), drop.begin(), drop.end());
+  return attributes;
+}
+
+std::vector<int64_t> Emitter::AttentionGradAttributes(const SliceState& slice, int layer) const {
+  std::vector<int64_t> attributes = AttentionAttributes(slice, layer);
+  attributes.resize(InfoOf(OpKind::kAttentionGrad).attributes.size());
+  attributes.back() = LibraryElements();
   return attributes;
 }
 

@@ -150,7 +150,8 @@ void Emitter::BackwardAttention(SliceState& slice, int layer) {
     case AttentionKind::kCausal:
       Add(OpKind::kAttentionGrad, at("attention"),
           {dcontext, act.qkv, act.context, act.lse, ids_.keys},
-          {dqkv, Scratch(slice, "d_attention.scratch", layer)}, AttentionAttributes(slice, layer));
+          {dqkv, Scratch(slice, "d_attention.scratch", layer, LibraryElements())},
+          AttentionGradAttributes(slice, layer));
       break;
   }
   // The gradient is rotated back, because the weight gradient needs that of the product's output.

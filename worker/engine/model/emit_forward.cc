@@ -199,7 +199,10 @@ void Emitter::ForwardAttention(SliceState& slice, int layer) {
   Add(OpKind::kGemm, at("qkv"), std::move(in), {act.qkv});
   TurnHeads(at("qkv"), act.qkv, false);
   act.context = Rows(slice, "context", layer, attention_.context_columns());
-  act.lse = Activation(slice, "lse", layer, {slice.rows, attention_.heads}, DType::kF32);
+  act.lse = Activation(
+      slice, "lse", layer,
+      {slice.rows / attention_.sequence_length * attention_.heads, attention_.sequence_length},
+      DType::kF32);
   switch (features_.attention) {
     case AttentionKind::kCausal:
       Add(OpKind::kAttention, at("attention"), {act.qkv, ids_.keys},

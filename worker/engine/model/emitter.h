@@ -32,7 +32,7 @@ struct LayerActivations {
   BufferId stats1;   // of that norm
   BufferId qkv;      // [rows, qkv_columns]
   BufferId context;  // [rows, heads * head_dim]
-  BufferId lse;      // [rows, heads]
+  BufferId lse;      // [sequences * heads, sequence_length]
   BufferId x2;       // [own, hidden], input of the MLP half
   BufferId y2;       // [rows, hidden], output of its norm
   BufferId stats2;   // of that norm
@@ -194,12 +194,16 @@ class Emitter {
   bool SequenceParallel() const { return spec_.schedule.sequence_parallel && tp_size_ > 1; }
   std::vector<int64_t> VocabAttributes() const;
   std::vector<int64_t> AttentionAttributes(const SliceState& slice, int layer) const;
+  std::vector<int64_t> AttentionGradAttributes(const SliceState& slice, int layer) const;
   std::vector<int64_t> RotaryAttributes(bool inverse) const;
   std::vector<int64_t> NormAttributes() const;
   // Attributes of dropout for the rows from `first` on. Places: 0 attention, 1 the attention
   // branch, 2 the MLP branch.
   std::vector<int64_t> DropAttributes(int layer, int place, int64_t first) const;
-  BufferId Scratch(const SliceState& slice, absl::string_view name, int layer);
+  // `library`: elements for a library's kernels.
+  BufferId Scratch(const SliceState& slice, absl::string_view name, int layer, int64_t library = 0);
+  // AttentionShape::library_scratch of gradients.
+  int64_t LibraryElements() const;
   std::string BufferName(BufferId id) const { return step_.buffers[id].name; }
 
   BufferId W(int parameter) const { return ids_.weight[parameter]; }

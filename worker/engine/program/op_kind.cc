@@ -61,6 +61,8 @@ const std::vector<OpInfo>& AllOps() {
   const Names drop = {"drop", "site", "first"};
   const Names attention = {"sequence",   "heads", "kv_heads", "head_dim",
                            "first_head", "drop",  "site",     "first"};
+  const Names attention_grad = {"sequence", "heads", "kv_heads", "head_dim", "first_head",
+                                "drop",     "site",  "first",    "library"};
   const auto epsilon = Real("~epsilon", kNormEpsilon);
   static const auto* table = new std::vector<OpInfo>{
 #define STRETTO_OPERATION(op_kind, ...) {.kind = OpKind::op_kind, __VA_ARGS__},

@@ -22,7 +22,8 @@ AttentionShape AttentionOf(const Attributes& at) {
           .heads = at["heads"],
           .kv_heads = at["kv_heads"],
           .head_dim = at["head_dim"],
-          .first_head = at["first_head"]};
+          .first_head = at["first_head"],
+          .library_scratch = at.Has("library") ? at["library"] : 0};
 }
 
 Dropout DropoutOf(const Attributes& at) {
@@ -92,6 +93,8 @@ absl::Status CheckAttention(ShapeCheck& at) {
   // The buffer's size bounds the products below, so they cannot overflow.
   RETURN_IF_ERROR(at.Match("qkv:T[n,qkv]"));
   at.Define("context", shape.context_columns());
+  at.Define("lse", rows / shape.sequence_length * shape.heads);
+  at.Define("length", shape.sequence_length);
   at.Define("scratch", AttentionScratch(shape, rows));
   return absl::OkStatus();
 }

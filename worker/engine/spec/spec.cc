@@ -55,6 +55,13 @@ const char* NameOf(Transfer transfer) {
   return "?";
 }
 
+EngineSpec EngineSpec::Repeatable() const {
+  EngineSpec spec = *this;
+  if (library_attention == LibraryAttention::kVarying)
+    spec.library_attention = LibraryAttention::kNone;
+  return spec;
+}
+
 int EngineSpec::world_size() const {
   int ranks = stages.empty() ? pp_size * tp_size * dp_size : 0;
   for (const StageSpec& stage : stages) ranks += stage.tp_size * stage.ReplicasOf(dp_size);

@@ -75,6 +75,11 @@ const char* NameOf(WgradDelay delay);  // "none", "send", "bubble"
 enum class Transfer : uint8_t { kAuto, kSend, kChain, kGather };
 const char* NameOf(Transfer transfer);  // "auto", "send", "chain", "gather"
 
+// Whether a library may compute the gradient of attention in bf16, for which programs then have
+// scratch (kernels/ops.h). kVarying: with sums whose order varies from run to run. kRepeatable: with
+// the same bits in every run. Only GPUs have such libraries.
+enum class LibraryAttention : uint8_t { kNone, kVarying, kRepeatable };
+
 struct ScheduleSpec {
   std::string name = "megatron_sync";
   // Sequences of each slice of a micro-batch, which sum to micro_batch_size. One entry: not sliced.
@@ -136,6 +141,10 @@ struct EngineSpec {
   // norm is still computed. For callers that do not clip and that discard the parameters when the
   // norm is not finite.
   bool update_at_once = false;
+  LibraryAttention library_attention = LibraryAttention::kNone;
+
+  // The same work with gradients that have the same bits in every run, for proofs of parity.
+  EngineSpec Repeatable() const;
 
   int world_size() const;
   // Of the whole job.

@@ -43,7 +43,7 @@ constexpr char kAttentionBuffers[] =
     "buffer %0 qkv f32 8,16 input\n"
     "buffer %1 keys i32 4 input\n"
     "buffer %2 context f32 8,8 activation\n"
-    "buffer %3 lse f32 8,2 activation\n"
+    "buffer %3 lse f32 4,4 activation\n"
     "buffer %4 scratch f32 1000 activation\n"
     "buffer %5 dcontext f32 8,8 activation\n"
     "buffer %6 dqkv f32 8,16 activation\n";

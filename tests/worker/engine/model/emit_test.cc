@@ -10,6 +10,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "kernels/ops.h"
 #include "tests/worker/engine/specs.h"
 #include "worker/engine/layout/layout.h"
 #include "worker/engine/model/parameters.h"
@@ -38,6 +39,39 @@ std::vector<Op> OfKind(const StepProgram& step, OpKind kind) {
     if (op.kind == kind) found.push_back(op);
   }
   return found;
+}
+
+// The forward pass needs none, and f32 and dropout are computed by our kernels.
+TEST(EmitTest, GradientsOfAttentionHaveScratchForALibraryWhereItMayComputeThem) {
+  EngineSpec spec = SpecOf(Domino({1, 1}, 1));
+  spec.dtype = DType::kBF16;
+  spec.model.dropout = 0;
+  spec.model.hidden = spec.model.heads * 16;
+  const auto scratch_of = [](const EngineSpec& spec, OpKind kind) {
+    const StepProgram step = EmittedOf(spec).step;
+    const Op op = OfKind(step, kind).front();
+    return At(step, op.out.back()).count();
+  };
+  const int64_t own = scratch_of(spec, OpKind::kAttentionGrad);
+  EXPECT_EQ(OfKind(EmittedOf(spec).step, OpKind::kAttentionGrad).front().attributes.back(), 0);
+  for (const bool repeatable : {false, true}) {
+    spec.library_attention =
+        repeatable ? LibraryAttention::kRepeatable : LibraryAttention::kVarying;
+    const Op op = OfKind(EmittedOf(spec).step, OpKind::kAttentionGrad).front();
+    const AttentionShape shape{.sequence_length = spec.model.sequence_length,
+                               .heads = spec.model.heads / spec.tp_size,
+                               .kv_heads = spec.model.key_heads() / spec.tp_size,
+                               .head_dim = 16};
+    EXPECT_EQ(op.attributes.back(), LibraryScratch(shape, repeatable));
+    EXPECT_EQ(scratch_of(spec, OpKind::kAttentionGrad), LibraryScratch(shape, repeatable));
+    EXPECT_EQ(scratch_of(spec, OpKind::kAttention), own);
+  }
+  EngineSpec f32 = spec, dropped = spec, narrow = spec;
+  f32.dtype = DType::kF32;
+  dropped.model.dropout = 0.1;
+  narrow.model.hidden = spec.model.heads * 4;
+  for (const EngineSpec& other : {f32, dropped, narrow})
+    EXPECT_EQ(scratch_of(other, OpKind::kAttentionGrad), own);
 }
 
 TEST(EmitTest, AStepBeginsRunsItsMicroBatchesAndUpdates) {

@@ -36,6 +36,7 @@ struct DeviceOptions {
   // The number of SMs that kernels leave free while a collective may be in progress; 0: none.
   int collective_sms = 0;
   bool graphs = true;                          // replay units as graphs
+  bool repeatable = false;                     // results have the same bits in every run
   absl::Duration timeout = absl::Minutes(30);  // of a step, on the device
 };
 

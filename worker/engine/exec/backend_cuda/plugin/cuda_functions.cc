@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The functions of the plug-in: devices, a backend with kernels, tuned products and attention, and
-// communicators. cuDNN and NCCL are optional at build time, and cuDNN must also be requested by
-// STRETTO_CUDNN.
+// communicators. cuDNN and NCCL are optional at build time.
 
 #include "worker/engine/exec/backend_cuda/plugin/cuda_functions.h"
 
@@ -38,32 +37,37 @@ absl::Status Named(int device, const absl::Status& status) {
   return {status.code(), absl::StrCat("GPU ", device, ": ", status.message())};
 }
 
-// Returns cuDNN's attention if STRETTO_CUDNN requests it: "1", or the library's path. If it is not
-// available, a warning is logged and our own kernels are used.
-MakeAttention AttentionByRequest(const std::shared_ptr<KeptTunings>& kept) {
+// Returns cuDNN's attention unless STRETTO_CUDNN is "0"; otherwise "1" or the library's path may be
+// there. If it is not available, a line is logged and our own kernels are used.
+MakeAttention AttentionByCudnn([[maybe_unused]] const std::shared_ptr<KeptTunings>& kept,
+                               [[maybe_unused]] bool repeatable) {
   const char* asked = std::getenv("STRETTO_CUDNN");
-  if (asked == nullptr) return {};
+  const std::string choice = asked == nullptr ? "1" : asked;
+  if (choice == "0") return {};
 #if defined(STRETTO_HAVE_CUDNN)
-  const std::string library = asked == std::string("1") ? CudaLibrary("libcudnn.so.9") : asked;
-  return [kept, library](void* stream, void* workspace,
-                         int sm_count) -> std::unique_ptr<FusedAttention> {
+  const std::string library = choice == "1" ? CudaLibrary("libcudnn.so.9") : choice;
+  return [kept, library, repeatable](void* stream, void* workspace,
+                                     int sm_count) -> std::unique_ptr<FusedAttention> {
     absl::StatusOr<std::unique_ptr<FusedAttention>> attention =
         MakeCudnnAttention({.stream = stream,
                             .sm_count = sm_count,
                             .workspace = workspace,
-                            .workspace_bytes = int64_t{kCudaWorkspaceBytes},
                             .tunings = &kept->tunings(),
-                            .library = library,
-                            .report = [kept](absl::string_view decision) {
-                              spdlog::info("attention: {}", std::string(decision));
-                              kept->Save();
-                            }});
+                            .repeatable = repeatable,
+                            .report =
+                                [kept](absl::string_view decision) {
+                                  spdlog::info("attention: {}", std::string(decision));
+                                  kept->Save();
+                                },
+                            .library = library});
     if (attention.ok()) return *std::move(attention);
     spdlog::warn("attention by our own kernels: {}", attention.status().ToString());
     return nullptr;
   };
 #else
-  spdlog::warn("attention by our own kernels: this plug-in was built without cuDNN's headers");
+  spdlog::warn(
+      "attention by our own kernels: this plug-in was built without the headers of cuDNN "
+      "and its frontend");
   return {};
 #endif
 }
@@ -81,7 +85,8 @@ absl::StatusOr<std::unique_ptr<Backend>> Make(const DeviceOptions& options) {
   };
   return MakeCudaBackend(
       {.device = options.device,
-       .make_ops = KernelsWith(options.device, products, AttentionByRequest(kept)),
+       .make_ops =
+           KernelsWith(options.device, products, AttentionByCudnn(kept, options.repeatable)),
        .graphs = options.graphs,
        .collective_sms = options.collective_sms,
        .wait = {.timeout = options.timeout},

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Runs a library's attention and ours on the same random input and compares them: the results must
-// agree within tolerances, be bitwise equal when repeated, and be bitwise equal for one sequence at
-// a time and for all. Only then both are timed, in turns, so that a falling clock affects both.
+// agree within tolerances, also when they are repeated and for one sequence at a time, bit by bit
+// where that is asked for. Only then both are timed, in turns, so that a falling clock affects
+// both.
 
-#include "kernels/cuda/cudnn/attention_trial.h"
+#include "kernels/cuda/attention_choice/attention_trial.h"
 
 #include <cuda_runtime.h>
 
@@ -109,7 +110,11 @@ class Bench {
   AttentionTensors Theirs() const {
     AttentionTensors tensors = ours_;
     (trial_.backward ? tensors.dqkv : tensors.context) = their_rows_;
-    if (!trial_.backward) tensors.lse = their_lse_;
+    if (trial_.backward) {
+      tensors.scratch = scratch_;
+    } else {
+      tensors.lse = their_lse_;
+    }
     return tensors;
   }
   void RunOwn(bool backward) {
@@ -140,21 +145,22 @@ absl::Status Bench::Prepare() {
   const int64_t rows = trial_.sequences * shape.sequence_length;
   int64_t end = 0;
   std::vector<std::pair<TensorView*, int64_t>> places;  // offsets in the memory of all
-  const auto place = [&](TensorView* tensor, DType dtype, int64_t columns) {
+  const auto place = [&](TensorView* tensor, DType dtype, int64_t columns, int64_t of) {
     *tensor = {.dtype = dtype, .rank = 2};
-    tensor->shape = {rows, columns, 1, 1};
+    tensor->shape = {of, columns, 1, 1};
     places.emplace_back(tensor, end);
     end = (end + tensor->bytes() + 255) / 256 * 256;
   };
-  place(&ours_.qkv, DType::kBF16, shape.qkv_columns());
-  place(&ours_.context, DType::kBF16, shape.context_columns());
-  place(&ours_.lse, DType::kF32, shape.heads);
-  place(&ours_.dcontext, DType::kBF16, shape.context_columns());
-  place(&ours_.dqkv, DType::kBF16, shape.qkv_columns());
-  place(&their_rows_, DType::kBF16,
-        trial_.backward ? shape.qkv_columns() : shape.context_columns());
-  place(&their_lse_, DType::kF32, shape.heads);
-  place(&scratch_, DType::kF32, AttentionScratch(shape, rows) / rows);
+  const int64_t logs = trial_.sequences * shape.heads;
+  place(&ours_.qkv, DType::kBF16, shape.qkv_columns(), rows);
+  place(&ours_.context, DType::kBF16, shape.context_columns(), rows);
+  place(&ours_.lse, DType::kF32, shape.sequence_length, logs);
+  place(&ours_.dcontext, DType::kBF16, shape.context_columns(), rows);
+  place(&ours_.dqkv, DType::kBF16, shape.qkv_columns(), rows);
+  place(&their_rows_, DType::kBF16, trial_.backward ? shape.qkv_columns() : shape.context_columns(),
+        rows);
+  place(&their_lse_, DType::kF32, shape.sequence_length, logs);
+  place(&scratch_, DType::kF32, AttentionScratch(shape, rows), 1);
 
   void* memory = nullptr;
   absl::Status status = StatusOf(cudaMalloc(&memory, end), "cudaMalloc");
@@ -233,10 +239,13 @@ absl::Status Bench::Compare() {
     if (!results->ok()) return results->status();
   }
   const char* const what = trial_.backward ? "gradients" : "context";
-  if (!RowsAgree((*own)[0], (*whole)[0], their_rows_.columns()))
-    return absl::InternalError(absl::StrCat("its ", what, " differ from our kernels'"));
+  for (const auto* results : {&whole, &again, &parts}) {
+    if (!RowsAgree((*own)[0], (**results)[0], their_rows_.columns()))
+      return absl::InternalError(absl::StrCat("its ", what, " differ from our kernels'"));
+  }
   if (!trial_.backward && !LogsAgree((*own)[1], (*whole)[1]))
     return absl::InternalError("its logs of the denominator differ from our kernels'");
+  if (!trial_.repeatable) return absl::OkStatus();
   if (*again != *whole) return absl::InternalError("its bits vary between runs");
   if (*parts != *whole) return absl::InternalError("its bits depend on the number of sequences");
   return absl::OkStatus();
@@ -280,9 +289,10 @@ AttentionTensors AttentionTensors::Sequences(const AttentionShape& shape, int64_
   const int64_t from = first * shape.sequence_length, rows = count * shape.sequence_length;
   return {.qkv = RowsOf(qkv, from, rows),
           .context = RowsOf(context, from, rows),
-          .lse = RowsOf(lse, from, rows),
+          .lse = RowsOf(lse, first * shape.heads, count * shape.heads),
           .dcontext = RowsOf(dcontext, from, rows),
-          .dqkv = RowsOf(dqkv, from, rows)};
+          .dqkv = RowsOf(dqkv, from, rows),
+          .scratch = scratch};
 }
 
 absl::StatusOr<AttentionTimes> TryAttention(const Trial& trial, Ops& own,

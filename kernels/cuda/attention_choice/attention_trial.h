@@ -11,11 +11,11 @@
 
 namespace stretto::cuda {
 
-// The tensors of a call as in Ops; forward has no gradients.
+// The tensors of a call as in Ops; forward has no gradients and no scratch.
 struct AttentionTensors {
-  TensorView qkv = {}, context = {}, lse = {}, dcontext = {}, dqkv = {};
+  TensorView qkv = {}, context = {}, lse = {}, dcontext = {}, dqkv = {}, scratch = {};
 
-  // Returns sequences [first, first + count).
+  // Returns sequences [first, first + count), with the same scratch.
   AttentionTensors Sequences(const AttentionShape& shape, int64_t first, int64_t count) const;
 };
 
@@ -25,13 +25,15 @@ using LibraryAttention = std::function<absl::Status(const AttentionTensors& tens
 struct Trial {
   AttentionShape shape;
   bool backward = false;
+  bool repeatable = true;  // whether the bits must be the same in every run
   int64_t sequences = 2;
   void* stream = nullptr;  // cudaStream_t, used by both
 };
 
 // Returns the times of both if the library's results agree with ours (rows within 2^-5 of their
-// length, because both round probabilities to bf16; logs within 0.001), are bitwise repeatable, and
-// do not depend on other sequences. Waits for the stream. Errors: ResourceExhausted (no memory for
+// length, because both round probabilities to bf16; logs within 0.001), also when they are computed
+// again and sequence by sequence. If they must be repeatable, these have the same bits. Waits for
+// the stream. Errors: ResourceExhausted (no memory for
 // the trial), Internal (naming the difference), those of the library.
 absl::StatusOr<AttentionTimes> TryAttention(const Trial& trial, Ops& own,
                                             const LibraryAttention& library);

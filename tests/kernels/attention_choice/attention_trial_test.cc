@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/cuda/cudnn/attention_trial.h"
+#include "kernels/cuda/attention_choice/attention_trial.h"
 
 #include <cuda_runtime.h>
 
@@ -11,14 +11,16 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr AttentionShape kShape{.sequence_length = 20, .heads = 2, .kv_heads = 1, .head_dim = 8};
+constexpr AttentionShape kShape{
+    .sequence_length = 20, .heads = 2, .kv_heads = 1, .head_dim = 8, .library_scratch = 500};
 
 // Our own kernels as a library, whose results `spoil` may change.
 class AttentionTrialTest : public testing::TestWithParam<bool> {
  protected:
   absl::StatusOr<AttentionTimes> Try(
       const std::function<void(const AttentionTensors&)>& spoil = {}) {
-    const Trial trial{.shape = kShape, .backward = GetParam(), .sequences = 3};
+    const Trial trial{
+        .shape = kShape, .backward = GetParam(), .repeatable = repeatable_, .sequences = 3};
     return TryAttention(trial, *own_, [&](const AttentionTensors& t) {
       Tensor scratch(DType::kF32, 1, AttentionScratch(kShape, t.qkv.rows()));
       if (GetParam()) {
@@ -34,6 +36,7 @@ class AttentionTrialTest : public testing::TestWithParam<bool> {
   BF16* Result(const AttentionTensors& t) { return (GetParam() ? t.dqkv : t.context).as<BF16>(); }
   void Scale(BF16* value, float factor) { *value = ToBF16(ToFloat(*value) * factor); }
 
+  bool repeatable_ = true;
   std::vector<std::byte> workspace_ = std::vector<std::byte>(kCudaWorkspaceBytes);
   const std::unique_ptr<CudaOps> own_ =
       MakeCudaOps({.sm_count = 2, .workspace = workspace_.data()});
@@ -73,6 +76,34 @@ TEST_P(AttentionTrialTest, BitsThatDependOnTheBatchShow) {
     Scale(Result(t) + 30, t.qkv.rows() > kShape.sequence_length ? 1 : 1.01f);
   });
   EXPECT_THAT(times.status().ToString(), HasSubstr("depend on the number of sequences"));
+}
+
+TEST_P(AttentionTrialTest, BitsMayVaryWhereNobodyNeedsThem) {
+  repeatable_ = false;
+  int calls = 0;
+  const auto times =
+      Try([&](const AttentionTensors& t) { Scale(Result(t) + 30, ++calls == 1 ? 1 : 1.01f); });
+  EXPECT_TRUE(times.ok()) << times.status();
+}
+
+TEST_P(AttentionTrialTest, NumbersThatAreWrongTheSecondTimeShow) {
+  repeatable_ = false;
+  int calls = 0;
+  const auto times = Try([&](const AttentionTensors& t) {
+    if (++calls == 2) *Result(t) = ToBF16(NAN);
+  });
+  EXPECT_THAT(times.status().ToString(), HasSubstr("differ from our kernels'"));
+}
+
+// Forward has none: its plans have memory of their own.
+TEST_P(AttentionTrialTest, GradientsHaveScratch) {
+  const auto times = Try([&](const AttentionTensors& t) {
+    EXPECT_EQ(t.scratch.data != nullptr, GetParam());
+    if (GetParam()) {
+      EXPECT_EQ(t.scratch.count(), AttentionScratch(kShape, 3 * 20));
+    }
+  });
+  EXPECT_TRUE(times.ok()) << times.status();
 }
 
 TEST_P(AttentionTrialTest, ALibraryThatFailsIsItsStatus) {
