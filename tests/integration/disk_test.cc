@@ -152,7 +152,7 @@ TEST_F(DiskTest, ReadOnlyDiskUnderTheCoordinatorHarmsNoJobAndNewOnesAreRefused) 
   EXPECT_THAT(refused.err, AllOf(HasSubstr(why), HasSubstr(what_now)));
   EXPECT_THAT(Metrics(metrics_port_), HasSubstr("stretto_store_writable 0"));
   AwaitTicksThatAreNotStored("steady", 30);
-  EXPECT_EQ(Job("steady")["state"], "RUNNING");
+  EXPECT_EQ(Job("steady")["state"], "running");
   coordinator().Signal(SIGTERM);
   EXPECT_EQ(coordinator().Wait(), 0) << coordinator().err();
   EXPECT_THAT(RunDaemon(CoordinatorArgv(flags)).err,
@@ -160,11 +160,11 @@ TEST_F(DiskTest, ReadOnlyDiskUnderTheCoordinatorHarmsNoJobAndNewOnesAreRefused) 
 
   failing_->Repair();
   StartCoordinator(flags);
-  const Json job = AwaitState("steady", "SUCCEEDED");
+  const Json job = AwaitState("steady", "succeeded");
   EXPECT_EQ(job["attempt"], 1);
   EXPECT_EQ(TrainerPid("steady", 0), trainer);
   EXPECT_EQ(NumbersOf(Steps("steady")), Range(1, 30));
-  AwaitState("waits", "SUCCEEDED");
+  AwaitState("waits", "succeeded");
   RunJob({.name = "late", .steps = 2});
 }
 

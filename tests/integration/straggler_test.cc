@@ -95,7 +95,7 @@ TEST_P(StragglerTest, IsNamedWhileItIsSlow) {
   const Json job = AwaitStep(kJob, 3);
   {
     const SlowProcess slowed(TrainerPid(kJob, slow));
-    const Json found = AwaitBalanced("FALSE");
+    const Json found = AwaitBalanced("false");
     ASSERT_FALSE(found.is_null());
     EXPECT_EQ(found["reason"], "Straggler");
     const std::string worker = job["placement"][slow]["worker"];
@@ -105,7 +105,7 @@ TEST_P(StragglerTest, IsNamedWhileItIsSlow) {
                                        ": 1 other rank of its stage waits for it in ")));
     EXPECT_GT(LostSeconds(slow), LostSeconds(other));
   }
-  AwaitBalanced("TRUE");
+  AwaitBalanced("true");
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, StragglerTest, ::testing::Values(0, 1),

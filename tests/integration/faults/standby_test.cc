@@ -62,7 +62,7 @@ class StandbyFaultsTest : public WithStandby<FaultTest> {
       if (submission->Wait() == 0) acknowledged_.push_back(name);
     }
     ExpectUnharmed();
-    for (const std::string& name : acknowledged_) AwaitState(name, "SUCCEEDED");
+    for (const std::string& name : acknowledged_) AwaitState(name, "succeeded");
     NoteFigures(absl::StrCat(acknowledged_.size(), " acknowledged jobs trained"));
   }
 

@@ -199,8 +199,8 @@ TEST_F(HostileTest, GarbageWhileRanksMeet) {
         ++sent;
       }
     };
-    while (Job(name)["state"] == "PENDING" || Job(name)["state"] == "PREPARING") attack();
-    EXPECT_EQ(AwaitState(name, "SUCCEEDED")["attempt"], 1);
+    while (Job(name)["state"] == "pending" || Job(name)["state"] == "preparing") attack();
+    EXPECT_EQ(AwaitState(name, "succeeded")["attempt"], 1);
   }
   EXPECT_GT(sent, 0) << "no listener was found in time: nothing was tried";
   Saw(absl::StrCat(sent, " connections, all jobs SUCCEEDED"));

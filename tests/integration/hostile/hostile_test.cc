@@ -62,14 +62,14 @@ void HostileTest::ExpectUnharmed() {
   Saw(absl::StrFormat("answered in %.2f s, %d MiB resident (%d before)",
                       absl::ToDoubleSeconds(took), bytes >> 20, bytes_before_ >> 20));
   const Json victim = Job("victim");
-  EXPECT_EQ(victim["state"], "RUNNING") << victim["conditions"].dump();
+  EXPECT_EQ(victim["state"], "running") << victim["conditions"].dump();
   EXPECT_EQ(victim["attempt"], 1);
   AwaitStep("victim", static_cast<int>(Int(victim["progress"]["steps"])) + 2);
   Stretto({"job", "cancel", "victim"});
-  AwaitState("victim", "CANCELLED");
+  AwaitState("victim", "cancelled");
   const std::vector<int64_t> steps = NumbersOf(Steps("victim"));
   EXPECT_EQ(steps, Range(1, static_cast<int64_t>(steps.size()))) << "steps are missing";
-  AwaitState("kept", "SUCCEEDED");
+  AwaitState("kept", "succeeded");
   EXPECT_FALSE(absl::StrContains(coordinator().err(), "worker=node-a state=LOST"));
 }
 
