@@ -55,7 +55,7 @@ const char* TextOf(int code) {
       return "Method Not Allowed";
     case 431:
       return "Request Header Fields Too Large";
-    default:
+    default:  // 503: no page has another
       return "Service Unavailable";
   }
 }

@@ -7,7 +7,7 @@
 
 #include <dlfcn.h>
 
-#include <mutex>
+#include <atomic>
 
 #include "absl/strings/str_cat.h"
 
@@ -57,9 +57,6 @@ std::string CudnnVersionText(int64_t version) {
 }
 
 absl::StatusOr<CudnnLibrary> CudnnLibrary::Open(const std::string& path) {
-  static std::mutex mutex;
-  static std::string opened;
-  const std::lock_guard<std::mutex> lock(mutex);
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* reason = dlerror();
@@ -69,12 +66,13 @@ absl::StatusOr<CudnnLibrary> CudnnLibrary::Open(const std::string& path) {
   CudnnLibrary cudnn = {};
   const absl::Status status = Find(library, path, &cudnn);
   if (!status.ok()) return status;
-  if (cudnn_frontend::cudnn_dlhandle != nullptr && cudnn_frontend::cudnn_dlhandle != library) {
-    return absl::FailedPreconditionError(absl::StrCat("cuDNN ('", path, "'): found '", opened,
-                                                      "' open in this process, expected one"));
+  // Several threads may open it. The frontend has one library for the whole process.
+  void* opened = nullptr;
+  if (!std::atomic_ref(cudnn_frontend::cudnn_dlhandle).compare_exchange_strong(opened, library) &&
+      opened != library) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "cuDNN ('", path, "'): found another one open in this process, expected the same"));
   }
-  cudnn_frontend::cudnn_dlhandle = library;
-  opened = path;
   return cudnn;
 }
 

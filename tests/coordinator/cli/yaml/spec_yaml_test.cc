@@ -445,7 +445,8 @@ TEST(MessageTextTest, WhatIsNotPrintableIsEscapedInBothFormats) {
       "a\x1b\xc2\x9b"
       "2J\xe2\x80\xae\xe2\x81\xa6\\n\"\n";
   failure.set_message(evil);
-  EXPECT_EQ(ToYaml(failure), "message: \"a\\x1b\\u009b2J\\u202e\\u2066\\\\n\\\"\\n\"\n");
+  EXPECT_EQ(ToYaml(failure, Zeros::kOmitted),
+            "message: \"a\\x1b\\u009b2J\\u202e\\u2066\\\\n\\\"\\n\"\n");
   const std::string json = ToJson(failure, false);
   EXPECT_TRUE(IsPrintable(json.substr(0, json.size() - 1))) << json;
   v1alpha1::FirstFailure again;
