@@ -2,7 +2,7 @@
 #pragma once
 // The listener of the coordinator's gRPC port. gRPC 1.51 closes its own listener for ever when a
 // process has no descriptor left, and admits as many connections as there are descriptors. This one
-// bounds connections in all and by machine, waits and goes on where gRPC gives up, and hands what it
+// bounds connections in all and by machine, waits and continues where gRPC stops, and hands what it
 // admits to gRPC (its external connection acceptor), which does handshakes and all that follows.
 
 #include <atomic>

@@ -28,7 +28,7 @@ class LimitsTest : public ServiceTest {
     limits_ = limits;
     Restart();
   }
-  // Until then nothing else of the test goes on.
+  // Until then nothing else of the test runs.
   Job AwaitEnd(const std::string& name) {
     while (true) {
       Job job = MustGet(name);
