@@ -118,7 +118,11 @@ void Front::Serve() {
     const absl::Duration wait = paused ? kPause : kSweep;
     poll(entries.data(), entries.size(), static_cast<int>(absl::ToInt64Milliseconds(wait)));
     if (entries[0].revents != 0) return;
-    if (Now() - swept_ >= kSweep) ForgetClosed();
+    if (Now() - swept_ >= kSweep) {
+      swept_ = Now();
+      told_ = false;
+      ForgetClosed();
+    }
     if (Now() >= trim_at_) {
       trim_at_ = absl::InfiniteDuration();
       malloc_trim(0);
@@ -172,8 +176,6 @@ bool Front::Admits(const std::string& machine) {
 }
 
 void Front::ForgetClosed() {
-  swept_ = Now();
-  told_ = false;
   const size_t closed = std::erase_if(taken_, [this](const Taken& taken) {
     if (InodeOf(taken.fd) == taken.inode) return false;
     const auto own = by_machine_.find(taken.machine);
@@ -182,7 +184,7 @@ void Front::ForgetClosed() {
   });
   open_ = static_cast<int64_t>(taken_.size());
   // glibc would keep what a flood has taken. gRPC needs a moment to free it.
-  if (closed > 0) trim_at_ = swept_ + kTrim;
+  if (closed > 0) trim_at_ = Now() + kTrim;
 }
 
 bool Front::IsProbe(const std::string& peer) {

@@ -92,7 +92,7 @@ class Front {
   std::map<std::string, int64_t> by_machine_;
   absl::Duration paused_until_;                        // no descriptor was left
   absl::Duration trim_at_ = absl::InfiniteDuration();  // when to give memory back
-  absl::Duration swept_;                               // when ForgetClosed ran last
+  absl::Duration swept_;                               // when Serve swept last
   bool told_ = false;  // the log, of a refusal, since the last second
 
   std::atomic<int64_t> open_{0}, refused_in_all_{0}, refused_of_one_machine_{0};
