@@ -263,8 +263,8 @@ void Gate::LetIn(Visitor& visitor) {
 }
 
 void Gate::Drop(Visitor& visitor) {
+  ++strangers_;  // before the visitor can see that it was dropped
   visitor.fd = FileDescriptor();
-  ++strangers_;
 }
 
 // ---- the peer
