@@ -11,9 +11,9 @@ std::vector<Mode> AllModes() {
   const auto on = [](int sms) {
     return [=] { return std::make_unique<SettledOps>(CudaDevice::Get().Ops(sms)); };
   };
-  return {{"f32", DType::kF32, on(0)},
-          {"bf16", DType::kBF16, on(0)},
-          {"bf16_on_5_sms", DType::kBF16, on(5)}};
+  return {{"f32", DType::kF32, on(0), false},
+          {"bf16", DType::kBF16, on(0), false},
+          {"bf16_on_5_sms", DType::kBF16, on(5), false}};
 }
 
 }  // namespace stretto

@@ -188,13 +188,14 @@ absl::Status SdpaPlan::Run(cudnnHandle_t handle, const AttentionTensors& sequenc
                            void* workspace) const {
   const AttentionShape& shape = pass_.shape;
   const int64_t key = shape.heads / shape.kv_heads * shape.head_dim, value = key + shape.head_dim;
-  BF16 *const qkv = sequence.qkv.as<BF16>(), *const dqkv = sequence.dqkv.as<BF16>();
+  BF16* const qkv = sequence.qkv.as<BF16>();
   std::unordered_map<int64_t, void*> addresses = {{kQuery, qkv},
                                                   {kKey, qkv + key},
                                                   {kValue, qkv + value},
                                                   {kContext, sequence.context.data},
                                                   {kLse, sequence.lse.data}};
   if (pass_.backward) {
+    BF16* const dqkv = sequence.dqkv.as<BF16>();
     addresses.insert({{kDContext, sequence.dcontext.data},
                       {kDQuery, dqkv},
                       {kDKey, dqkv + key},

@@ -11,8 +11,10 @@
 #include <set>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/bf16.h"
 #include "kernels/cuda/cudnn/cudnn_attention.h"
 #include "kernels/cuda/cudnn/cudnn_library.h"
 #include "kernels/cuda/cudnn/sdpa_plan.h"
@@ -86,6 +88,26 @@ TEST_F(CudnnPlansTest, EveryModelOnUpToEightRanksHasItsPlans) {
     }
   }
   std::cout << plans << " plans of " << done.size() << " shapes\n";
+}
+
+// A forward pass of a step has no gradients, and its launch fails here for want of a device only.
+TEST_F(CudnnPlansTest, ForwardTakesNoGradients) {
+  const absl::StatusOr<SdpaPlan> plan = PlanOf({.shape = kShape});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  std::vector<BF16> rows(static_cast<size_t>(kShape.sequence_length * kShape.qkv_columns()));
+  const auto tensor = [&](DType dtype, int64_t columns) {
+    return TensorView{.data = rows.data(),
+                      .dtype = dtype,
+                      .shape = {kShape.sequence_length, columns, 1, 1},
+                      .rank = 2};
+  };
+  const absl::Status status =
+      plan->Run(nullptr,
+                {.qkv = tensor(DType::kBF16, kShape.qkv_columns()),
+                 .context = tensor(DType::kBF16, kShape.context_columns()),
+                 .lse = tensor(DType::kF32, kShape.heads)},
+                rows.data());
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
 }
 
 TEST_F(CudnnPlansTest, TooLittleWorkspaceIsNamed) {
