@@ -47,6 +47,16 @@ touch "$work/tools/ldconfig.more"
 finds "$wheels/cu13/lib:$wheels/cudnn/lib:$wheels/nccl/lib"
 echo "	libcudnn.so.9 (libc6,x86-64) => /usr/lib/libcudnn.so.9" >"$work/tools/ldconfig.more"
 finds "$wheels/cu13/lib:$wheels/nccl/lib"
+# A wheel's cuDNN that is newer than the system's comes before it, an older one does not.
+cudnn() { # VERSION FILE
+  echo "unsigned long cudnnGetVersion(void) { return $1; }" | cc -shared -fPIC -x c -o "$2" -
+}
+mkdir "$work/system"
+cudnn 91400 "$work/system/libcudnn.so.9"
+cudnn 91900 "$wheels/cudnn/lib/libcudnn.so.9"
+finds "$wheels/cu13/lib:$wheels/cudnn/lib:$wheels/nccl/lib" LD_LIBRARY_PATH="$work/system"
+cudnn 92000 "$work/system/libcudnn.so.9"
+finds "$wheels/cu13/lib:$wheels/nccl/lib" LD_LIBRARY_PATH="$work/system"
 touch "$work/mine/libnccl.so.2"
 finds "$work/mine:$wheels/cu13/lib" STRETTO_CUDA_LIBRARIES="$work/mine"
 mkdir -p "$work/cuda/lib64" && touch "$work/cuda/lib64/libcublasLt.so.13"
