@@ -62,6 +62,7 @@ BIN=$(dirname "$bench") PYTHON=${STRETTO_PEER_PYTHON:-python3}
 LIBRARIES=$FOLDER/cuda_libraries.sh
 [[ -e $LIBRARIES ]] || LIBRARIES=$FOLDER/../../deploy/bundle/cuda_libraries.sh
 . "$LIBRARIES"
+[[ ! -d $FOLDER/golden ]] || export STRETTO_GOLDEN=$FOLDER/golden # a bundle's
 
 WORK=$(mktemp -d)
 trap 'rm -rf "$WORK"' EXIT

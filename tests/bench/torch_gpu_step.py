@@ -118,8 +118,17 @@ def model_of(torch, w, device, dtype):
                 x = x + self.position.weight
             for layer in self.layers:
                 x = layer(x, self.turns)
+            return self.loss(x, targets)
+
+        def loss(self, x, targets):
             logits = self.head(self.norm(x)).flatten(0, 1)
             return F.cross_entropy(logits.float(), targets.flatten())
+
+        def compile_parts(self):
+            """Each layer by itself, as torchtitan does: the first one's code serves all of them."""
+            for layer in self.layers:
+                layer.compile()
+            self.loss = torch.compile(self.loss)
 
     torch.set_default_dtype(dtype)
     try:
@@ -138,7 +147,8 @@ class Variant:
         torch.manual_seed(1)
         dtype = {"bf16": torch.bfloat16, "f32": torch.float32}[o.ours["dtype"]]
         self.model = model_of(torch, o.work, o.device, dtype)
-        self.run = torch.compile(self.model) if mode == "compile" else self.model
+        if mode == "compile":
+            self.model.compile_parts()
         self.masters = Masters(torch, self.model.parts())
         self.generator = torch.Generator().manual_seed(2)
         self.losses = []
@@ -151,7 +161,7 @@ class Variant:
         total = 0
         for each in drawn:
             with attention_backend(torch, self.backend):
-                loss = self.run(each[:, :-1].contiguous(), each[:, 1:].contiguous())
+                loss = self.model(each[:, :-1].contiguous(), each[:, 1:].contiguous())
                 (loss / w.micro_batches).backward()
             total += loss.detach() / w.micro_batches
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
