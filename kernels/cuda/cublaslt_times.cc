@@ -157,17 +157,18 @@ absl::StatusOr<std::vector<std::vector<double>>> TimesOf(cublasLtHandle_t handle
     return good;
   };
 
-  std::vector<std::vector<double>> times;
-  for (const Algorithm& algorithm : algorithms) {
-    const cublasLtMatmulAlgo_t words = WordsOf(algorithm);
-    std::vector<double>& of = times.emplace_back();
-    double microseconds = 0;
-    bool good = run(words, &microseconds);  // warm-up
-    for (int i = 0; i < kRuns && good; ++i) {
-      good = run(words, &microseconds);
-      of.push_back(microseconds);
+  // In turns, because the clock falls while the device gets warm: whoever came first would win.
+  std::vector<std::vector<double>> times(algorithms.size());
+  std::vector<bool> failed(algorithms.size());
+  for (int round = 0; round <= kRuns; ++round) {
+    for (size_t i = 0; i < algorithms.size(); ++i) {
+      double microseconds = 0;
+      failed[i] = failed[i] || !run(WordsOf(algorithms[i]), &microseconds);
+      if (round > 0) times[i].push_back(microseconds);  // the first round warms up
     }
-    if (!good) of.clear();
+  }
+  for (size_t i = 0; i < algorithms.size(); ++i) {
+    if (failed[i]) times[i].clear();
   }
   return times;
 }

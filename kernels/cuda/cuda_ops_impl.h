@@ -33,8 +33,8 @@ void WithType(DType dtype, Body body) {
   }
 }
 
-// The launch shape of a kernel: blocks of `threads`, at most `per_sm` of them on each SM that may
-// be used (0: as many as fit). Under a limit on SMs it is one.
+// The launch shape of a kernel: blocks of `threads`, at most `per_sm` of them on each SM; 0: as many
+// as fit, which leave room for others.
 struct Spread {
   int threads = 256;
   int per_sm = 0;
@@ -86,21 +86,18 @@ class CudaOpsImpl final : public CudaOps {
   const uint64_t* SortedRows(TensorView tokens);
 
   cudaStream_t stream() const { return static_cast<cudaStream_t>(options_.stream); }
-  int sms() const { return sm_limit_ > 0 ? sm_limit_ : options_.sm_count; }
 
   // column_sums.h. out += sums over rows; kSums outputs of `columns` f32 each.
   template <class Terms>
   void SumColumns(const char* name, const Terms& terms, int64_t rows, int64_t columns,
                   std::array<float*, Terms::kSums> out);
 
-  // Launches enough blocks for `blocks` pieces of work, but no more than may be resident: kernels
-  // walk over their work in steps of the grid. Under a limit there is one block per SM that may be
-  // used, because the device spreads blocks over all SMs: with several per SM none would be free.
+  // Launches enough blocks for `blocks` pieces of work, but at most MostBlocks: kernels walk over
+  // their work in steps of the grid, so no bit depends on it.
   template <class... P, class... A>
   void Walk(const char* name, int64_t blocks, const Spread& spread, void (*kernel)(P...),
             A&&... args) {
-    const int per_sm = BlocksPerSm(name, spread, kernel);
-    const int64_t grid = std::clamp<int64_t>(blocks, 1, int64_t{sms()} * per_sm);
+    const int64_t grid = std::clamp<int64_t>(blocks, 1, MostBlocks(name, spread, kernel));
     Launch(name, dim3(static_cast<unsigned>(grid)), spread, kernel, std::forward<A>(args)...);
   }
 
@@ -123,10 +120,16 @@ class CudaOpsImpl final : public CudaOps {
                                     static_cast<int>(spread.shared_bytes)));
   }
 
+  // As many blocks as may be resident. Under a limit on SMs, kernels that fill them have one block
+  // per SM that they may use: the device spreads blocks over all SMs, and with several per SM none
+  // would be free. The others, bound by memory, keep all SMs and have short blocks instead, so that
+  // a collective, which has the higher priority, soon finds room (docs/design/0056).
   template <class... P>
-  int BlocksPerSm(const char* name, const Spread& spread, void (*kernel)(P...)) {
-    if (sm_limit_ > 0) return 1;
-    return spread.per_sm > 0 ? spread.per_sm : PerSm(name, spread, kernel);
+  int64_t MostBlocks(const char* name, const Spread& spread, void (*kernel)(P...)) {
+    constexpr int64_t kShort = 8;
+    const bool limited = sm_limit_ > 0;
+    if (spread.per_sm > 0) return limited ? sm_limit_ : int64_t{options_.sm_count} * spread.per_sm;
+    return int64_t{options_.sm_count} * PerSm(name, spread, kernel) * (limited ? kShort : 1);
   }
 
   // Returns how many blocks of the kernel fit on one SM; the runtime is asked once per kernel.

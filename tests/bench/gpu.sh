@@ -79,12 +79,15 @@ memory=$(sed -n 's/.* \([0-9]*\)\.[0-9] GiB$/\1/p' <<<"$device")
 full="--model llama2-7b --dtype bf16" layers=32 many="--repeats 10"
 ((${memory:-0} >= 130)) || layers=16
 brief="--warm-up-seconds 4 --seconds 8" long="--warm-up-seconds 10 --seconds 30"
-wide="--model llama2-7b --layers 8 --ranks 8 --batch 2 --dtype bf16 --wire bf16 --repeats 3"
-tokens=131072 few=32768 alpha=12 blocks=4 peer_flags=""
+wide="--model llama2-7b --layers 4 --ranks 8 --batch 2 --micro-batches 4 --dtype bf16 --wire bf16 --repeats 1"
+tokens=65536 few=32768 alpha=12 peer_flags=""
+# GB/s of an all-reduce, and the blocks that move as much: each moves 26 GB/s, about as one of NCCL's channels.
+links="270:16 135:8"
 if $dry_run; then
   full="--model llama-tiny --dtype f32 --sequence 16" layers=1 many="--limit-size 64 --working-set-mib 1 --repeats 1 --warm-up 0"
-  brief="--warm-up-seconds 0 --seconds 0" long=$brief tokens=32 few=32 alpha=50 blocks=1 peer_flags=--dry-run
-  wide="--model llama-tiny --layers 1 --ranks 2 --batch 2 --sequence 16 --repeats 1 --steps 1 --warm-up-steps 0"
+  brief="--warm-up-seconds 0 --seconds 0" long=$brief tokens=32 few=32 alpha=50 peer_flags=--dry-run
+  links="270:1 135:1"
+  wide="--model llama-tiny --layers 1 --ranks 2 --batch 2 --micro-batches 2 --sequence 16 --repeats 1 --steps 1 --warm-up-steps 0"
 fi
 gpu="--device cuda --device-index $device_index --tuning $RESULTS/tuning"
 peer="$PYTHON -u $FOLDER/torch_gpu_peer.py --device-index $device_index $peer_flags"
@@ -107,12 +110,14 @@ PARTS=(
   "truth peer.step.wide 30 150 peer $peer step --like $RESULTS/step.wide.own.json --json {} $brief"
   "step step.7b 60 200 kernels,products,cudnn,steps $step --layers $layers --tokens $tokens $long"
   "step step.7b.selective 60 160 kernels,products,cudnn,steps $step --layers $layers --tokens $tokens --recompute selective $brief"
-  "step peer.step.7b 60 300 peer $peer step --like $RESULTS/step.7b.json $RESULTS/step.7b.selective.json --json {} $brief"
+  "step peer.step.7b 60 300 peer $peer step --like $RESULTS/step.7b.json $RESULTS/step.7b.selective.json --json {} $brief
+    --variants compile.cudnn,compile.flash,eager.flash"
 )
-for gbytes in 270 135; do
+for link in $links; do
   for sms in 0 4 8 16; do
-    PARTS+=("overlap overlap.$gbytes.sms-$sms 20 130 kernels,products,cudnn,steps $bench overlap $gpu --collective-sms $sms $wide
-      --schedules megatron_sync,domino_row --slices 2,1 --link-latency-us $alpha --link-gbytes $gbytes --link-blocks $blocks")
+    PARTS+=("overlap overlap.${link%:*}.sms-$sms 20 130 kernels,products,cudnn,steps $bench overlap $gpu --collective-sms $sms $wide
+      --schedules megatron_sync,megatron_async,domino_row,helix --slices 1,2 --link-latency-us $alpha --link-gbytes ${link%:*}
+      --link-blocks ${link#*:}")
   done
 done
 NAMES=$(for part in "${PARTS[@]}"; do awk '{print $2; exit}' <<<"$part"; done)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Under a limit on SMs a kernel leaves the other SMs free: it has one block per SM.
+// Under a limit on SMs, kernels that fill them leave the others free, and the rest have short blocks.
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/cuda_ops.h"
@@ -12,26 +12,50 @@ namespace {
 // Work for many more blocks than fit on the four SMs of the device.
 constexpr int64_t kRows = 64, kColumns = 4096;
 
-unsigned GridWith(int sm_limit, std::vector<double>* result) {
-  const std::unique_ptr<Ops> made = AllModes().front().make();
-  auto& ops = static_cast<CudaOps&>(*made);
-  ops.LimitSms(sm_limit);
-  Tensor u(DType::kF32, kRows, kColumns), a(DType::kF32, kRows, kColumns);
+class RoomForCollectivesTest : public testing::Test {
+ protected:
+  std::unique_ptr<Ops> made_ = AllModes().front().make();
+  CudaOps& ops_ = static_cast<CudaOps&>(*made_);
+
+  // Returns the grid of the kernel that ran last.
+  unsigned Grid() {
+    EXPECT_STREQ(ops_.error(), "");
+    return gridDim.x;
+  }
+};
+
+TEST_F(RoomForCollectivesTest, KernelsBoundByMemoryHaveShortBlocks) {
+  Tensor u(DType::kF32, kRows, kColumns);
   for (int64_t i = 0; i < kRows * kColumns; ++i)
     u.view().as<float>()[i] = 0.01f * static_cast<float>(i % 701 - 350);
-  ops.Gelu(u.view(), a.view());
-  EXPECT_STREQ(ops.error(), "");
-  *result = a.doubles();
-  return gridDim.x;  // of the kernel that ran last
+  const auto grid_with = [&](int sm_limit, Tensor& a) {
+    ops_.LimitSms(sm_limit);
+    ops_.Gelu(u.view(), a.view());
+    return Grid();
+  };
+  Tensor all(DType::kF32, kRows, kColumns), limited(DType::kF32, kRows, kColumns);
+  const unsigned resident = grid_with(0, all);
+  EXPECT_EQ(resident, 4u * 2048 / 256);
+  EXPECT_EQ(grid_with(3, limited), 8 * resident);
+  EXPECT_EQ(limited.bytes(), all.bytes());
 }
 
-TEST(RoomForCollectivesTest, UnderALimitThereIsOneBlockPerSm) {
-  std::vector<double> all, three, one;
-  EXPECT_GT(GridWith(0, &all), 4u);
-  EXPECT_EQ(GridWith(3, &three), 3u);
-  EXPECT_EQ(GridWith(1, &one), 1u);
-  EXPECT_EQ(three, all);
-  EXPECT_EQ(one, all);
+TEST_F(RoomForCollectivesTest, AttentionHasOneBlockPerSm) {
+  const AttentionShape shape{.sequence_length = 64, .heads = 4, .kv_heads = 4, .head_dim = 64};
+  Tensor qkv = Tensor(DType::kF32, kRows, shape.qkv_columns()).Fill(1);
+  Tensor scratch(DType::kF32, 1, AttentionScratch(shape, kRows)), keys = KeysOf(1, 2, 3, 4);
+  const auto grid_with = [&](int sm_limit, Tensor& context) {
+    Tensor lse(DType::kF32, shape.heads, shape.sequence_length);
+    ops_.LimitSms(sm_limit);
+    ops_.Attention(shape, {}, keys.view(), qkv.view(), context.view(), lse.view(), scratch.view());
+    return Grid();
+  };
+  Tensor all(DType::kF32, kRows, shape.context_columns()), three = all, one = all;
+  EXPECT_GT(grid_with(0, all), 4u);
+  EXPECT_EQ(grid_with(3, three), 3u);
+  EXPECT_EQ(grid_with(1, one), 1u);
+  EXPECT_EQ(three.bytes(), all.bytes());
+  EXPECT_EQ(one.bytes(), all.bytes());
 }
 
 }  // namespace

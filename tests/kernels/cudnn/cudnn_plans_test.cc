@@ -101,12 +101,11 @@ TEST_F(CudnnPlansTest, ForwardTakesNoGradients) {
                       .shape = {kShape.sequence_length, columns, 1, 1},
                       .rank = 2};
   };
-  const absl::Status status =
-      plan->Run(nullptr,
-                {.qkv = tensor(DType::kBF16, kShape.qkv_columns()),
-                 .context = tensor(DType::kBF16, kShape.context_columns()),
-                 .lse = tensor(DType::kF32, kShape.heads)},
-                rows.data());
+  const absl::Status status = plan->Run(nullptr,
+                                        {.qkv = tensor(DType::kBF16, kShape.qkv_columns()),
+                                         .context = tensor(DType::kBF16, kShape.context_columns()),
+                                         .lse = tensor(DType::kF32, kShape.heads)},
+                                        rows.data());
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
 }
 

@@ -7,6 +7,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <iterator>
 #include <memory>
@@ -46,8 +47,9 @@ MakeAttention AttentionByCudnn([[maybe_unused]] const std::shared_ptr<KeptTuning
   if (choice == "0") return {};
 #if defined(STRETTO_HAVE_CUDNN)
   const std::string library = choice == "1" ? CudaLibrary("libcudnn.so.9") : choice;
-  return [kept, library, repeatable](void* stream, void* workspace,
-                                     int sm_count) -> std::unique_ptr<FusedAttention> {
+  const auto warned = std::make_shared<std::atomic<bool>>(false);  // every stream asks anew
+  return [kept, library, repeatable, warned](void* stream, void* workspace,
+                                             int sm_count) -> std::unique_ptr<FusedAttention> {
     absl::StatusOr<std::unique_ptr<FusedAttention>> attention =
         MakeCudnnAttention({.stream = stream,
                             .sm_count = sm_count,
@@ -61,7 +63,8 @@ MakeAttention AttentionByCudnn([[maybe_unused]] const std::shared_ptr<KeptTuning
                                 },
                             .library = library});
     if (attention.ok()) return *std::move(attention);
-    spdlog::warn("attention by our own kernels: {}", attention.status().ToString());
+    if (!warned->exchange(true))
+      spdlog::warn("attention by our own kernels: {}", attention.status().ToString());
     return nullptr;
   };
 #else
