@@ -29,14 +29,14 @@ no epoch check|coordinator/core/reports.cc|s/event.epoch != job->epoch/false/|si
 send before persist|coordinator/core/driver.cc|s/^  const absl::Status stored = Persist(std::move/  for (const Send\& send : effects.sends) transport_.SendToWorker(send);\n&/|simcluster_test
 skipped lease|coordinator/membership/membership.cc|s/steady >= worker.lease_end/steady < absl::ZeroDuration()/|simcluster_test
 wall clock|coordinator/core/core.cc|s/steady_ = now.steady;/steady_ = now.wall - absl::UnixEpoch();/|simcluster_test
-ranks given up early|coordinator/core/sessions.cc|s/worker->lease_end + options_.lost_rank_timeout/worker->lease_end/|simcluster_test
-unsynced commits|coordinator/store/sqlite_store.cc|s/PRAGMA synchronous = FULL/PRAGMA synchronous = OFF/|simcluster_test
-slot in use|worker/daemon/trainers/trainer_table.cc|s/trainer.stopping && trainer.slot == rank.slot()/false/|simcluster_test
+ranks given up early|coordinator/core/lost_workers.cc|s/HasBeenLostFor(rank.worker, options_.lost_rank_timeout)/HasBeenLostFor(rank.worker, absl::ZeroDuration())/|simcluster_test
+unsynced commits|coordinator/store/schema.cc|s/PRAGMA synchronous = FULL/PRAGMA synchronous = OFF/|simcluster_test
+slot in use|worker/daemon/trainers/trainer_table.cc|s/trainer.stopping \&\& trainer.slot == rank.slot()/false \&\& rank.slot() > 0/|simcluster_test
 older epoch in use|worker/daemon/trainers/trainer_table.cc|s/if (key.epoch < assign.epoch()) return true;//|simcluster_test
 no grace|worker/daemon/trainers/trainer_table.cc|s/absl::InfiniteDuration()), now + grace);/absl::InfiniteDuration()), now);/|simcluster_test
 grace that grows|worker/daemon/trainers/trainer_table.cc|s/std::min(trainer.kill_at.*), now + grace);/now + grace;/|simcluster_test
-unended exit|worker/daemon/trainers/trainer_table.cc|s/found->second.kill_at = now + grace;//|simcluster_test
-gang without a rank|worker/daemon/trainers/trainer_table.cc|s/if (!failed) return {};/return {};/|simcluster_test
+unended exit|worker/daemon/trainers/trainer_table.cc|s/kill_at = now + grace;/kill_at = now + grace + absl::InfiniteDuration();/|simcluster_test
+gang without a rank|worker/daemon/trainers/trainer_table.cc|s/if (!failed) return {};/if (static_cast<int>(failed) < 2) return {};/|simcluster_test
 waiting after stop|worker/daemon/trainers/trainer_table.cc|s/effects.unstarted.push_back(assign);/return false;/|simcluster_test
 waiting in two sessions|worker/daemon/trainers/trainer_table.h|s/{ waiting_.clear(); }/{}/|simcluster_test
 never started|coordinator/core/sessions.cc|s/if (!Get(id).stop_reason.empty()) {/if (never_started.empty()) {/|core_test
