@@ -18,6 +18,7 @@
 #include "coordinator/core/restart.h"
 #include "coordinator/service/convert.h"
 #include "coordinator/service/errors.h"
+#include "proto/base/limits.h"
 
 namespace stretto::service {
 
@@ -90,6 +91,7 @@ absl::Status Hub::AdmitStream() {
 void Hub::CloseAll(const absl::Status& status) {
   const std::set<Stream*> streams = streams_;
   for (Stream* stream : streams) stream->Close(status);
+  inspections_.EndAll();
 }
 
 void Hub::Tick() {
@@ -102,6 +104,7 @@ void Hub::Tick() {
   if (!status.ok()) spdlog::error("tick not stored, will try again: {}", status.ToString());
   const std::set<Stream*> streams = streams_;
   for (Stream* stream : streams) stream->OnTick();
+  inspections_.OnTick(clock_.Monotonic());
 }
 
 // ---- sessions of workers
@@ -118,6 +121,7 @@ void Hub::CloseSession(int64_t session, const std::string& worker) {
     if (log.session == session) broken.emplace_back(stream, log.port);
   }
   for (const auto& [stream, port] : broken) port->OnSessionEnded(stream);
+  inspections_.OnSessionEnded(session);
   if (worker.empty()) return;
   const absl::Status status = Submit(coordinator::WorkerDisconnected{worker, session}).status;
   if (!status.ok()) {
@@ -220,6 +224,29 @@ void Hub::OnLogData(const v1alpha1::LogData& data, int64_t session) {
   const auto log = logs_.find(data.stream());
   if (log == logs_.end() || log->second.session != session) return;
   log->second.port->OnLogData(data);
+}
+
+// ---- questions to workers
+
+bool Hub::Inspect(v1alpha1::Inspect question, const std::string& preferred,
+                  std::function<void(const std::string&, const v1alpha1::Inspection&)> done) {
+  const std::pair<const int64_t, SessionPort*>* chosen = nullptr;
+  for (const auto& session : sessions_) {
+    const std::string& worker = session.second->worker();
+    if (worker.empty()) continue;
+    if (chosen == nullptr || worker == preferred) chosen = &session;
+  }
+  if (chosen == nullptr) return false;
+  const auto& [session, port] = *chosen;
+  question.set_id(inspections_.Add(
+      session, clock_.Monotonic() + absl::Seconds(limits::kInspectionSeconds.value),
+      [worker = port->worker(), done = std::move(done)](const v1alpha1::Inspection& answer) {
+        done(worker, answer);
+      }));
+  v1alpha1::CoordinatorMessage message;
+  *message.mutable_inspect() = std::move(question);
+  port->Send(std::move(message));
+  return true;
 }
 
 // ---- coordinator::Transport

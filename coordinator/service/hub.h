@@ -8,6 +8,7 @@
 // those only queue.
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -18,6 +19,7 @@
 #include "absl/time/time.h"
 #include "coordinator/core/driver.h"
 #include "coordinator/service/history.h"
+#include "coordinator/service/inspections.h"
 #include "coordinator/service/limits.h"
 #include "coordinator/service/loop.h"
 #include "coordinator/service/rendezvous.h"
@@ -118,6 +120,15 @@ class Hub final : public coordinator::Transport {
   void CloseLog(int64_t stream, bool cancel);
   void OnLogData(const v1alpha1::LogData& data, int64_t session);
 
+  // ---- questions to workers
+  // Sends `question` to that worker, or to another one if it is not connected; false: none is.
+  // `done` gets the worker that was asked and its answer, later.
+  bool Inspect(v1alpha1::Inspect question, const std::string& preferred,
+               std::function<void(const std::string&, const v1alpha1::Inspection&)> done);
+  void OnInspection(const v1alpha1::Inspection& answer, int64_t session) {
+    inspections_.OnAnswer(session, answer);
+  }
+
   // ---- coordinator::Transport
   void SendToWorker(const coordinator::Send& send) override;
   void JobChanged(const coordinator::JobRecord& job) override;
@@ -151,7 +162,8 @@ class Hub final : public coordinator::Transport {
   std::map<std::string, std::set<Stream*>> listeners_;  // by job id
   std::map<int64_t, SessionPort*> sessions_;
   std::map<int64_t, OpenedLog> logs_;  // by stream number
-  std::set<std::string> started_;      // uids of active jobs whose queue wait has been counted
+  Inspections inspections_;
+  std::set<std::string> started_;  // uids of active jobs whose queue wait has been counted
   // By uid of a job that has restarted: the newest attempts that metrics have counted.
   struct Counted {
     int32_t placed = 0, training = 0;

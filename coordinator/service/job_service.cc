@@ -19,6 +19,7 @@
 #include "coordinator/service/convert.h"
 #include "coordinator/service/create_job.h"
 #include "coordinator/service/errors.h"
+#include "coordinator/service/inspect_job.h"
 #include "coordinator/service/job_streams.h"
 #include "coordinator/service/unary_call.h"
 #include "coordinator/service/validate_request.h"
@@ -113,11 +114,14 @@ class JobServiceImpl final : public v1alpha1::JobService::CallbackService {
   ServerUnaryReactor* CreateJob(CallbackServerContext* context,
                                 const v1alpha1::CreateJobRequest* request,
                                 v1alpha1::Job* job) override {
-    return OnLoop(hub_, context, [this, context, request, job] {
+    return OnLoopLater(hub_, context, [this, context, request, job](Finish finish) {
       absl::Status status = service::CreateJob(hub_, *request, CallerUri(context), job);
-      if (request->validate_only()) return status;
-      return Audited(context, "CreateJob", absl::StrCat("jobs/", request->job_id()),
-                     request->request_id(), std::move(status));
+      if (!request->validate_only()) {
+        return finish(Audited(context, "CreateJob", absl::StrCat("jobs/", request->job_id()),
+                              request->request_id(), std::move(status)));
+      }
+      if (!status.ok()) return finish(status);
+      InspectJob(hub_, job, std::move(finish));
     });
   }
   ServerUnaryReactor* GetJob(CallbackServerContext* context, const v1alpha1::GetJobRequest* request,

@@ -15,9 +15,18 @@ namespace stretto::service {
 
 grpc::ServerUnaryReactor* OnLoop(Hub& hub, grpc::CallbackServerContext* context,
                                  std::function<absl::Status()> call, const char* method) {
+  return OnLoopLater(
+      hub, context, [call = std::move(call)](const Finish& finish) { finish(call()); }, method);
+}
+
+grpc::ServerUnaryReactor* OnLoopLater(Hub& hub, grpc::CallbackServerContext* context,
+                                      std::function<void(Finish)> call, const char* method) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  hub.loop().Post([reactor, call = std::move(call)] { reactor->Finish(ToGrpcStatus(call())); },
-                  method);
+  hub.loop().Post(
+      [reactor, call = std::move(call)] {
+        call([reactor](const absl::Status& status) { reactor->Finish(ToGrpcStatus(status)); });
+      },
+      method);
   return reactor;
 }
 

@@ -21,6 +21,12 @@ grpc::ServerUnaryReactor* OnLoop(Hub& hub, grpc::CallbackServerContext* context,
                                  std::function<absl::Status()> call,
                                  const char* method = __builtin_FUNCTION());
 
+// The same for a call whose result comes later: it passes it to its argument, once, on the loop.
+using Finish = std::function<void(const absl::Status&)>;
+grpc::ServerUnaryReactor* OnLoopLater(Hub& hub, grpc::CallbackServerContext* context,
+                                      std::function<void(Finish)> call,
+                                      const char* method = __builtin_FUNCTION());
+
 // URI of the caller's certificate; empty without TLS.
 std::string CallerUri(const grpc::CallbackServerContext* context);
 

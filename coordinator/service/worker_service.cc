@@ -182,13 +182,17 @@ class WorkerSession final : public grpc::ServerBidiReactor<WorkerMessage, Coordi
         heard_ = true;
         hub_.OnLogData(message.log_data(), id_);
         return absl::OkStatus();
+      case WorkerMessage::kInspection:
+        heard_ = true;
+        hub_.OnInspection(message.inspection(), id_);
+        return absl::OkStatus();
       case WorkerMessage::kRegister:
       case WorkerMessage::MESSAGE_NOT_SET:
         break;
     }
     return absl::InvalidArgumentError(
         absl::StrCat("worker ", worker_, ": found a message of kind ", message.message_case(),
-                     ", expected Heartbeat, RankReport, RankPositions or LogData"));
+                     ", expected Heartbeat, RankReport, RankPositions, LogData or Inspection"));
   }
 
   // First of all: the bounds are those of this version.

@@ -38,19 +38,6 @@ constexpr std::chrono::seconds kFarewell{2};
 // Additional time after the grace for the kernel to end killed processes.
 constexpr absl::Duration kReapTime = absl::Seconds(5);
 
-// Returns null if there are no GPUs; the log has the reason.
-std::unique_ptr<Nvml> OpenGpus(const std::string& library) {
-  if (library.empty()) return nullptr;
-  absl::StatusOr<std::unique_ptr<Nvml>> nvml = Nvml::Open(library);
-  if (!nvml.ok()) {
-    spdlog::log(absl::IsNotFound(nvml.status()) ? spdlog::level::info : spdlog::level::warn,
-                "this node offers no GPUs: {}", nvml.status().ToString());
-    return nullptr;
-  }
-  spdlog::info("NVIDIA driver version={}", (*nvml)->driver_version());
-  return *std::move(nvml);
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options, const Clock& clock) {
@@ -81,10 +68,7 @@ Daemon::Daemon(DaemonOptions options, std::unique_ptr<Nvml> nvml, Node node, con
                 .gpus = [this] { return gpus_.Gpus(); },
                 .trainers = [this] { return supervisor_.Memory(); }},
                clock),
-      relay_([this](const v1::RankReport& report) { metrics_.Record(report); },
-             [this] {
-               if (CoordinatorLink* link = awake_) link->Wake();
-             }),
+      relay_([this](const v1::RankReport& report) { metrics_.Record(report); }, [this] { Wake(); }),
       supervisor_({.trainer_binary = options_.trainer_binary,
                    .socket_path = SocketPath(options_),
                    .slots = node_.slots,
@@ -94,9 +78,15 @@ Daemon::Daemon(DaemonOptions options, std::unique_ptr<Nvml> nvml, Node node, con
                   folders_, relay_, clock, [this](int alive) { metrics_.SetTrainers(alive); }),
       logs_(
           folders_, [this](const RankKey& key) { return supervisor_.Alive(key); },
-          [this] {
-            if (CoordinatorLink* link = awake_) link->Wake();
-          }) {}
+          [this] { Wake(); }),
+      inspector_({.trainer_binary = options_.trainer_binary,
+                  .folder = options_.state_dir + "/inspection",
+                  .roots = Roots()},
+                 [this] { Wake(); }) {}
+
+void Daemon::Wake() {
+  if (CoordinatorLink* link = awake_) link->Wake();
+}
 
 absl::Status Daemon::Open() {
   if (!options_.join_new_cluster) {
@@ -276,6 +266,9 @@ void Daemon::OnMessage(const v1::CoordinatorMessage& message) {
     case v1::CoordinatorMessage::kLogRequest:
       logs_.Request(message.log_request());
       break;
+    case v1::CoordinatorMessage::kInspect:
+      inspector_.Request(message.inspect());
+      break;
     case v1::CoordinatorMessage::kRegistered:  // is always the first message of a session
     case v1::CoordinatorMessage::MESSAGE_NOT_SET:
       spdlog::warn("message from the coordinator not understood case={}",
@@ -325,6 +318,10 @@ std::optional<v1::WorkerMessage> Daemon::ChooseMessage() {
       return message;
     }
   }
+  if (std::optional<v1::Inspection> inspection = inspector_.Next()) {
+    *message.mutable_inspection() = *std::move(inspection);
+    return message;
+  }
   for (const bool logs : {logs_turn_, !logs_turn_}) {
     if (logs) {
       if (std::optional<v1::LogData> data = logs_.Next()) {
@@ -367,14 +364,20 @@ void Daemon::OnRefused(const absl::Status& status) {
 // lost and may start another attempt (--lost-rank-timeout).
 constexpr absl::Duration kMostLeaseGrace = absl::Seconds(10);
 
+v1::AttachResponse Daemon::Roots() const {
+  v1::AttachResponse roots;
+  roots.set_data_root(options_.data_root);
+  roots.set_checkpoint_root(options_.checkpoint_root);
+  return roots;
+}
+
 absl::StatusOr<v1::AttachResponse> Daemon::Attach(const v1::AttachRequest& request) {
   ASSIGN_OR_RETURN(v1::AttachResponse response, supervisor_.Attach(request));
+  response.MergeFrom(Roots());
   *response.mutable_lease() =
       TimeUtil::MillisecondsToDuration(absl::ToInt64Milliseconds(options_.lease));
   *response.mutable_lease_grace() = TimeUtil::MillisecondsToDuration(
       absl::ToInt64Milliseconds(std::min(options_.stop_grace, kMostLeaseGrace)));
-  response.set_data_root(options_.data_root);
-  response.set_checkpoint_root(options_.checkpoint_root);
   response.set_interface_address(options_.interface_address);
   response.set_tuning_folder(options_.state_dir + "/tuning");
   return response;

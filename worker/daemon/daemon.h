@@ -20,6 +20,7 @@
 #include "worker/daemon/coordinator_channels.h"
 #include "worker/daemon/coordinator_link.h"
 #include "worker/daemon/gpu_watch.h"
+#include "worker/daemon/inspector.h"
 #include "worker/daemon/log_stream.h"
 #include "worker/daemon/metrics.h"
 #include "worker/daemon/node_probe.h"
@@ -90,11 +91,15 @@ class Daemon final : private SessionHandler, private TrainerServiceHandler {
   // Keeps the newest epoch, also for the next daemon.
   void NoteMembership(const std::string& cluster_id, int64_t epoch);
   void Signal();
+  // Has the link fetch the next message, once there is a link.
+  void Wake();
   absl::Status Ready() const;  // for /readyz
   // Returns why no rank may run there, by NVML's newest reading; empty while healthy.
   static std::string FaultOf(const Slot& slot, const std::vector<Gpu>& gpus);
 
   stretto::v1alpha1::Register Introduction();
+  // The folders that jobs may read on this node.
+  stretto::v1alpha1::AttachResponse Roots() const;
   std::optional<stretto::v1alpha1::WorkerMessage> ChooseMessage();
   // Makes a message one that the coordinator admits. Logs it the first time.
   void Fit(stretto::v1alpha1::WorkerMessage* message);
@@ -131,6 +136,7 @@ class Daemon final : private SessionHandler, private TrainerServiceHandler {
   ReportRelay relay_;
   Supervisor supervisor_;
   LogStreams logs_;
+  Inspector inspector_;
   std::unique_ptr<TrainerService> trainers_;
   std::unique_ptr<monitoring::MonitoringServer> monitoring_;  // last: asks the others
 

@@ -25,6 +25,18 @@ void LogChanges(const std::vector<Gpu>& before, const std::vector<Gpu>& after) {
 
 }  // namespace
 
+std::unique_ptr<Nvml> OpenGpus(const std::string& library) {
+  if (library.empty()) return nullptr;
+  absl::StatusOr<std::unique_ptr<Nvml>> nvml = Nvml::Open(library);
+  if (!nvml.ok()) {
+    spdlog::log(absl::IsNotFound(nvml.status()) ? spdlog::level::info : spdlog::level::warn,
+                "this node offers no GPUs: {}", nvml.status().ToString());
+    return nullptr;
+  }
+  spdlog::info("NVIDIA driver version={}", (*nvml)->driver_version());
+  return *std::move(nvml);
+}
+
 GpuWatch::GpuWatch(std::shared_ptr<Nvml> nvml, const Clock& clock)
     : clock_(clock), state_(std::make_shared<State>()), read_at_(clock.Monotonic()) {
   if (nvml == nullptr) return;

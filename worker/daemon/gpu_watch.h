@@ -4,6 +4,7 @@
 // reading takes milliseconds, or forever if a bad GPU hangs its driver.
 
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -13,6 +14,9 @@
 #include "worker/daemon/nvml.h"
 
 namespace stretto::daemon {
+
+// Opens the library of that path. Returns null if there are no GPUs; the log has the reason.
+std::unique_ptr<Nvml> OpenGpus(const std::string& library);
 
 // Thread-safe. Reads on its own thread, and only when asked, so no timer is needed.
 class GpuWatch {

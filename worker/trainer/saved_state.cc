@@ -224,14 +224,10 @@ absl::StatusOr<std::string> FindFolder(const JobConfig& config, Communicator& co
   return folder;
 }
 
-// Refuses the state, naming every setting that differs, if it has settings.
-absl::Status NameDifferences(const JobConfig& config, const SavedState& saved) {
-  ASSIGN_OR_RETURN(const spec::Settings settings, saved.settings());
-  if (settings.empty()) return absl::OkStatus();
-  const std::vector<spec::Difference> differences =
-      spec::DifferencesOf(settings, spec::SettingsOf(config.spec));
-  if (differences.empty()) return absl::OkStatus();
-  return Refused(saved.name(), absl::StrCat(spec::TextOf(differences), ", as the job says"));
+// Whether the state was written by a run whose numbers are this one's, whatever its layout.
+bool IsSameRun(const JobConfig& config, const TrainingState& state) {
+  return state.spec_hash == config.spec_hash ||
+         (!state.math_hash.empty() && state.math_hash == config.math_hash);
 }
 
 }  // namespace
@@ -290,15 +286,25 @@ std::string SavedState::PlaceOf(const Parameter&, Slot) const { return ""; }
 
 absl::Status SavedState::Finish() { return absl::OkStatus(); }
 
+absl::Status CheckSettings(const JobConfig& config, const SavedState& saved) {
+  if (IsSameRun(config, saved.state())) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const spec::Settings settings, saved.settings());
+  if (settings.empty()) return absl::OkStatus();
+  const std::vector<spec::Difference> differences =
+      spec::DifferencesOf(settings, spec::SettingsOf(config.spec));
+  if (differences.empty()) return absl::OkStatus();
+  return Refused(saved.name(), absl::StrCat(spec::TextOf(differences), ", as the job says"));
+}
+
 absl::StatusOr<TrainState> Resume(const JobConfig& config, const std::string& tokenizer_hash,
                                   SavedState& saved, RankEngine& engine) {
   const TrainingState& state = saved.state();
   const bool exact = state.spec_hash == config.spec_hash;
-  const bool same_run = exact || (!state.math_hash.empty() && state.math_hash == config.math_hash);
+  const bool same_run = IsSameRun(config, state);
   ResumeExpectation expected{.spec_hash = "",
                              .tokenizer_hash = config.allow_other_tokenizer ? "" : tokenizer_hash,
                              .padded_vocab = config.engine.model.padded_vocab()};
-  if (!same_run) RETURN_IF_ERROR(NameDifferences(config, saved));
+  RETURN_IF_ERROR(CheckSettings(config, saved));
   // Compare the hash last: of a release that kept no settings, earlier checks can often name the
   // field that differs.
   if (state.math_hash.empty() && !exact) expected.tp_size = TpSizeOf(config.engine, 0);

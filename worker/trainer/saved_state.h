@@ -61,6 +61,10 @@ absl::StatusOr<std::unique_ptr<SavedState>> FindSavedState(const JobConfig& conf
                                                            const std::function<void()>& alive = {},
                                                            const DamagedStates& damaged = {});
 
+// Compares the settings that decide a run's numbers; a run that continues itself has the same ones.
+// Errors: FailedPrecondition (names every setting that differs), those of SavedState::settings.
+absl::Status CheckSettings(const JobConfig& config, const SavedState& saved);
+
 // Loads the state into the engine and verifies this rank's share of it. `tokenizer_hash` is that of
 // the data, empty if it is not known; it is compared unless the job allows another one. Until every
 // rank has verified its own, the state must not be used. Errors: DataLoss, FailedPrecondition (of

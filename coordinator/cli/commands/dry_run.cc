@@ -139,6 +139,18 @@ std::string PlacementText(const Job& job, const std::vector<Worker>& workers) {
   return Table({">RANK", "WORKER", ">SLOT", "DEVICE"}, rows);
 }
 
+// What a worker has found, or why none has looked.
+std::string InspectionText(const Job& job) {
+  for (const v1alpha1::Condition& condition : job.conditions()) {
+    if (condition.type() != "Inspected") continue;
+    return absl::StrCat(condition.status() == v1alpha1::Condition::TRUE
+                            ? "\nFound by "
+                            : "\nData, weights and checkpoints were not looked at: ",
+                        Printable(condition.message()), "\n");
+  }
+  return "";
+}
+
 // "0", "1-7"
 std::string RanksText(const Plan::Rank& planned) {
   if (planned.count() <= 1) return absl::StrCat(planned.rank());
@@ -226,7 +238,7 @@ std::optional<bool> Fits(const v1alpha1::DryRun& run, const std::vector<Worker>&
 
 std::string DryRunText(const v1alpha1::DryRun& run, const std::vector<Worker>& workers) {
   std::string out = absl::StrCat("Spec:\n", ToYaml(run.job().spec()), "\nPlacement:\n",
-                                 PlacementText(run.job(), workers));
+                                 PlacementText(run.job(), workers), InspectionText(run.job()));
   if (run.has_plan()) absl::StrAppend(&out, "\n", PlanText(run, workers));
   return out;
 }

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <future>
 #include <map>
 #include <memory>
 #include <string>
@@ -298,6 +299,20 @@ class FakeWorker {
     for (int rank : {0, 1}) AwaitAck(rank, 5);
   }
 
+  // Reads until the coordinator asks about a new job, and answers.
+  v1alpha1::Inspect AnswerInspect(const v1alpha1::Inspection& found = {}) {
+    v1alpha1::CoordinatorMessage message = Next();
+    while (message.message_case() != v1alpha1::CoordinatorMessage::MESSAGE_NOT_SET &&
+           !message.has_inspect()) {
+      message = Next();
+    }
+    v1alpha1::WorkerMessage answer;
+    *answer.mutable_inspection() = found;
+    answer.mutable_inspection()->set_id(message.inspect().id());
+    Write(answer);
+    return message.inspect();
+  }
+
   // Breaks the session off and returns how it ended.
   grpc::Status Drop() {
     context_.TryCancel();
@@ -321,5 +336,20 @@ class FakeWorker {
   v1alpha1::WorkerMessage hello_;
   std::map<int, int64_t> acked_;
 };
+
+// Creates with validate_only, for which the coordinator asks `worker`.
+inline grpc::Status DryRun(v1alpha1::JobService::Stub& jobs, FakeWorker& worker,
+                           const v1alpha1::CreateJobRequest& request, v1alpha1::Job* job,
+                           const v1alpha1::Inspection& found = {},
+                           v1alpha1::Inspect* asked = nullptr) {
+  job->Clear();
+  grpc::ClientContext context;
+  SetDeadline(&context);
+  auto call =
+      std::async(std::launch::async, [&] { return jobs.CreateJob(&context, request, job); });
+  const v1alpha1::Inspect question = worker.AnswerInspect(found);
+  if (asked != nullptr) *asked = question;
+  return call.get();
+}
 
 }  // namespace stretto::service

@@ -151,16 +151,18 @@ TEST_F(JobServiceTest, ValidateOnlyTellsWhereTheJobWouldGo) {
   Job waiting;
   ASSERT_TRUE(Create(request, &waiting).ok());
   EXPECT_EQ(waiting.placement_size(), 0);
-  ASSERT_EQ(waiting.conditions_size(), 1);
+  ASSERT_EQ(waiting.conditions_size(), 2);
   EXPECT_EQ(waiting.conditions(0).type(), "Scheduled");
   EXPECT_EQ(waiting.conditions(0).status(), v1alpha1::Condition::FALSE);
   EXPECT_EQ(waiting.conditions(0).reason(), "NoWorkers");
+  EXPECT_EQ(waiting.conditions(1).type(), "Inspected");
+  EXPECT_EQ(waiting.conditions(1).status(), v1alpha1::Condition::UNKNOWN);
+  EXPECT_EQ(waiting.conditions(1).reason(), "NoWorker");
 
   FakeWorker worker(*workers_, "w0");
   worker.Register();
   Job placed;
-  ASSERT_TRUE(Create(request, &placed).ok());
-  EXPECT_EQ(placed.conditions_size(), 0);
+  ASSERT_TRUE(DryRun(*jobs_, worker, request, &placed).ok());
   ASSERT_EQ(placed.placement_size(), 2);
   EXPECT_EQ(placed.placement(1).rank(), 1);
   EXPECT_EQ(placed.placement(1).worker(), "workers/w0");
@@ -300,7 +302,8 @@ TEST_F(JobServiceTest, AResumeUnderOtherSettingsIsRefusedByTheirNames) {
   spec.mutable_optimizer()->set_learning_rate(0.5);
   request.set_validate_only(true);
   Job job;
-  EXPECT_TRUE(Create(request, &job).ok());  // nothing was saved that it could be compared with
+  EXPECT_TRUE(DryRun(*jobs_, worker, request, &job)
+                  .ok());  // nothing was saved that it could be compared with
   for (int rank : {0, 1}) worker.Prepared(assign, rank);
   v1alpha1::WorkerMessage saved = FakeWorker::Report(assign, 0, 2);
   saved.mutable_report()->mutable_checkpoint()->set_step(2);
@@ -317,12 +320,12 @@ TEST_F(JobServiceTest, AResumeUnderOtherSettingsIsRefusedByTheirNames) {
   }
   for (const char* from : {"gpt/step-00000001", "nobody", "hf:gpt"}) {
     spec.mutable_checkpoint()->set_resume_from(from);
-    EXPECT_TRUE(Create(request, &job).ok()) << from;
+    EXPECT_TRUE(DryRun(*jobs_, worker, request, &job).ok()) << from;
   }
   spec.mutable_checkpoint()->set_resume_from("gpt");
   spec.clear_optimizer();
   spec.set_steps(30);
-  EXPECT_TRUE(Create(request, &job).ok());
+  EXPECT_TRUE(DryRun(*jobs_, worker, request, &job).ok());
   spec.mutable_optimizer()->set_decay_steps(30);
   EXPECT_REFUSED(Create(request, &job), StatusCode::INVALID_ARGUMENT, "INVALID_FIELD",
                  "spec.optimizer.decay_steps: ", "found 30", "expected 3 as in job gpt");

@@ -164,6 +164,20 @@ TEST(DryRunTextTest, AJobThatWouldWaitSaysWhy) {
                        "1 worker\n"));
 }
 
+TEST(DryRunTextTest, ShowsWhatAWorkerHasFound) {
+  v1alpha1::DryRun run;
+  auto* condition = run.mutable_job()->add_conditions();
+  condition->set_type("Inspected");
+  condition->set_status(v1alpha1::Condition::TRUE);
+  condition->set_message("worker a: data: 1k tokens; steps: 3");
+  EXPECT_THAT(DryRunText(run, {}), EndsWith("\nFound by worker a: data: 1k tokens; steps: 3\n"));
+  condition->set_status(v1alpha1::Condition::UNKNOWN);
+  condition->set_message("no worker is connected");
+  EXPECT_THAT(
+      DryRunText(run, {}),
+      EndsWith("\nData, weights and checkpoints were not looked at: no worker is connected\n"));
+}
+
 // ---- the program
 
 class RunLimitedTest : public ::testing::Test {

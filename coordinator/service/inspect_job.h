@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Asks a worker what a new job would find there.
+
+#include <functional>
+
+#include "absl/status/status.h"
+#include "coordinator/service/hub.h"
+#include "stretto/v1alpha1/job.pb.h"
+
+namespace stretto::service {
+
+// Asks a worker of the job's placement, or any one if it has none, and adds the condition Inspected
+// to the job: TRUE with what the worker found, or UNKNOWN if none could look. `done` is called once,
+// on the loop, within limits::kInspectionSeconds. Errors: InvalidArgument (what would make the job fail, by
+// field). A checkpoint to resume from is not looked at while the job that writes it is active.
+void InspectJob(Hub& hub, v1alpha1::Job* job, std::function<void(const absl::Status&)> done);
+
+}  // namespace stretto::service
