@@ -3,6 +3,7 @@
 
 #include "coordinator/cli/client/client.h"
 #include "coordinator/cli/client/config.h"
+#include "coordinator/cli/text/job_text.h"
 #include "coordinator/cli/text/resource_name.h"
 
 namespace stretto::cli {
@@ -42,6 +43,7 @@ std::vector<std::string> ClusterNames(const ValueKind& kind, const GivenFlags& g
     const absl::StatusOr<ConfigFile> config = ReadConfig(ConfigPath(environment.variable));
     return config.ok() ? ContextNames(*config) : std::vector<std::string>();
   }
+  if (kind == "STATE") return JobStates();
   const auto value = [&](const char* flag) {
     const auto found = given.find(flag);
     return found == given.end() ? "" : found->second;

@@ -250,7 +250,8 @@ ExitCode CommandLine::WithInvocation(const std::function<ExitCode(const Invocati
                   .format = format(),
                   .hint_flags = HintFlags(),
                   .give_up = environment_.give_up,
-                  .retry_interval = environment_.retry_interval});
+                  .retry_interval = environment_.retry_interval,
+                  .refresh = environment_.refresh});
 }
 
 CLI::App* CommandLine::AddGroup(const char* name, const char* help,

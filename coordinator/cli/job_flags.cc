@@ -14,9 +14,11 @@
 #include "coordinator/cli/commands/compare.h"
 #include "coordinator/cli/commands/event_commands.h"
 #include "coordinator/cli/commands/job_commands.h"
+#include "coordinator/cli/commands/list_command.h"
 #include "coordinator/cli/commands/metrics_command.h"
 #include "coordinator/cli/commands/trace_commands.h"
 #include "coordinator/cli/commands/watch_commands.h"
+#include "coordinator/cli/text/job_text.h"
 #include "proto/commands/choice.h"
 
 namespace stretto::cli {
@@ -61,22 +63,29 @@ void AddSubmit(CommandLine& line, CLI::App* job) {
 }
 
 void AddList(CommandLine& line, CLI::App* job) {
-  struct Flags {
-    int limit = 50;
-    std::string project;
-  };
-  const auto flags = std::make_shared<Flags>();
-  CLI::App* list = line.AddCommand(job, "list", "List jobs, newest first",
-                                   [flags](const Invocation& invocation) {
-                                     return ListJobs(invocation, flags->limit, flags->project);
-                                   },
-                                   {"stretto job list", "stretto job list --project speech",
-                                    "stretto job list --limit 0 -o json"});
+  const auto flags = std::make_shared<ListOptions>();
+  CLI::App* list = line.AddCommand(
+      job, "list", "List jobs, newest first",
+      [flags](const Invocation& invocation) { return ListJobs(invocation, *flags); },
+      {"stretto job list", "stretto job list --state running,pending --watch",
+       "stretto job list --label team=speech,sweep --limit 0 -o json"});
   list->add_option("--limit", flags->limit, "maximum number of jobs; 0 lists all")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   list->add_option("--project", flags->project, "list the jobs of this project only")
       ->type_name("PROJECT");
+  Choices(list->add_option("--state", flags->states,
+                           "list the jobs in these states only, separated by commas"),
+          "STATE", JobStates());
+  list->add_option("--label", flags->labels,
+                   "list the jobs that have all these labels only: KEY or KEY=VALUE, separated by "
+                   "commas")
+      ->type_name("LABELS")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  list->add_flag(
+      "-w,--watch", flags->watch,
+      "continue with each job whose state changes; on a terminal, show the list as it is");
 }
 
 // Adds the commands whose only argument is the job.

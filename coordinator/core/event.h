@@ -4,6 +4,7 @@
 // machine's clock (report times) is part of the event.
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <variant>
@@ -35,6 +36,7 @@ struct CreateJob {
   std::vector<Gang> fallbacks = {};  // as JobRecord::fallbacks
   int32_t priority = 0;
   std::string project = "default";
+  std::map<std::string, std::string> labels = {};
   bool saves = true;           // it can write checkpoints
   std::string request_id;      // empty: not idempotent
   std::string fingerprint;     // of the request body without request_id

@@ -71,15 +71,12 @@ absl::Status ListJobs(Hub& hub, const v1alpha1::ListJobsRequest& request,
   if (!last.empty() && !absl::SimpleAtoi(last, &before)) {
     return FieldError("page_token", "found a damaged token, expected a next_page_token");
   }
-  if (!request.project().empty() && !IsValidName(request.project())) {
-    return FieldError("project", absl::StrCat("found ", Quoted(request.project()),
-                                              ", expected the name of a project"));
-  }
+  ASSIGN_OR_RETURN(const coordinator::JobFilter filter, FilterOf(request));
   // Asks for one more than the page to find out whether another page follows.
   const auto records = hub.driver().Read([&](const Core& core) {
     std::vector<JobRecord> page;
     coordinator::QueueView view(core);
-    for (const JobRecord* job : core.JobsBefore(before, page_size + 1, request.project())) {
+    for (const JobRecord* job : core.JobsBefore(before, page_size + 1, filter)) {
       page.push_back(view.Shown(*job));
     }
     return page;

@@ -57,6 +57,21 @@ inline constexpr Limit kBlendParts{"data sets of a blend",
                                    "",
                                    "the job is refused",
                                    "RefusalsTest.ABlendHasAtMost1024Parts"};
+inline constexpr Limit kJobLabels{
+    "labels of a job, and of a query", 64, kCount, "", "the call is refused",
+    "LabelsTest.AJobHasAtMost64"};
+inline constexpr Limit kLabelNameBytes{"name of a label, and its value",
+                                       63,
+                                       kBytes,
+                                       "",
+                                       "the call is refused",
+                                       "LabelsTest.NamesAndValuesHaveAtMost63Characters"};
+inline constexpr Limit kLabelPrefixBytes{"prefix of a label's name",
+                                         253,
+                                         kBytes,
+                                         "",
+                                         "the call is refused",
+                                         "LabelsTest.PrefixesHaveAtMost253Characters"};
 inline constexpr Limit kEndedJobs{"ended jobs that are kept",
                                   1'000,
                                   kCount,
@@ -251,6 +266,7 @@ inline constexpr Limit kScrapes{
 inline constexpr const Limit* kAllLimits[] = {
     &limits::kSpecBytes,       &limits::kUserStreams,          &limits::kRequestIdBytes,
     &limits::kPageEntries,     &limits::kCordonReasonBytes,    &limits::kBlendParts,
+    &limits::kJobLabels,       &limits::kLabelNameBytes,       &limits::kLabelPrefixBytes,
     &limits::kEndedJobs,       &limits::kStreamsPerConnection, &limits::kLogReaderBytes,
     &limits::kConnections,     &limits::kConnectionsOfMachine, &limits::kHandshakeSeconds,
     &limits::kIdleSeconds,     &limits::kMessageBytes,         &limits::kWorkerNameBytes,

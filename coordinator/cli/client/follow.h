@@ -28,10 +28,6 @@ struct FollowResult {
   bool detached = false;  // interrupted before the job ended, or was enough
 };
 
-// Returns true for errors after which the same call may succeed: the coordinator is restarting, or
-// the network is briefly unavailable.
-bool IsTransient(const absl::Status& status);
-
 // Follows from the step behind `after_step`. Errors: those of WatchJob; Unavailable if the coordinator did not
 // return within invocation.give_up.
 absl::StatusOr<FollowResult> FollowJob(const Invocation& invocation, const std::string& name,

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "coordinator/cli/client/follow.h"
+#include "coordinator/cli/client/reconnector.h"
 #include "coordinator/cli/commands/dry_run.h"
 #include "coordinator/cli/commands/watch_commands.h"
 #include "coordinator/cli/text/job_text.h"
@@ -25,8 +26,6 @@
 
 namespace stretto::cli {
 namespace {
-
-constexpr int kJobsPerPage = 100;
 
 absl::StatusOr<JobFile> ReadJobFile(const SubmitOptions& options) {
   const bool standard_input = options.file == "-";
@@ -135,31 +134,6 @@ ExitCode SubmitJob(const Invocation& invocation, const SubmitOptions& options) {
   invocation.terminal.err << "Next:\n  " << Hint(invocation, absl::StrCat("job watch ", file->name))
                           << "\n  " << Hint(invocation, absl::StrCat("job describe ", file->name))
                           << "\n";
-  return kOk;
-}
-
-ExitCode ListJobs(const Invocation& invocation, int limit, const std::string& project) {
-  v1alpha1::ListJobsResponse all;
-  v1alpha1::ListJobsRequest request;
-  request.set_project(project);
-  request.set_page_size(kJobsPerPage);
-  do {
-    absl::StatusOr<v1alpha1::ListJobsResponse> page = invocation.client.ListJobs(request);
-    if (!page.ok()) return ReportError(invocation, page.status());
-    request.set_page_token(page->next_page_token());
-    for (v1alpha1::Job& job : *page->mutable_jobs()) {
-      if (limit == 0 || all.jobs_size() < limit) *all.add_jobs() = std::move(job);
-    }
-  } while (!request.page_token().empty() && (limit == 0 || all.jobs_size() < limit));
-  if (invocation.format != OutputFormat::kTable) {
-    PrintMessage(invocation, all);
-  } else if (all.jobs_size() == 0) {
-    invocation.terminal.err << (project.empty() ? "no jobs yet" : "no jobs of this project yet")
-                            << "\nNext:\n  " << Hint(invocation, "job submit JOB.yaml --follow")
-                            << "\n";
-  } else {
-    invocation.terminal.out << JobTable({all.jobs().begin(), all.jobs().end()}, absl::Now());
-  }
   return kOk;
 }
 

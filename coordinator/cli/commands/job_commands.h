@@ -19,8 +19,6 @@ struct SubmitOptions {
 };
 ExitCode SubmitJob(const Invocation& invocation, const SubmitOptions& options);
 
-// `limit` 0 lists all, and an empty `project` the jobs of all.
-ExitCode ListJobs(const Invocation& invocation, int limit, const std::string& project);
 ExitCode GetJob(const Invocation& invocation, const std::string& name);
 ExitCode DescribeJobCommand(const Invocation& invocation, const std::string& name);
 ExitCode CancelJob(const Invocation& invocation, const std::string& name);

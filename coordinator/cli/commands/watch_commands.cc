@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "coordinator/cli/client/follow.h"
+#include "coordinator/cli/client/reconnector.h"
 #include "coordinator/cli/screen/live_line.h"
 #include "coordinator/cli/screen/loss_curve.h"
 #include "coordinator/cli/screen/progress.h"

@@ -104,7 +104,7 @@ class Replies {
     constexpr const char* kFiles[] = {"FILE", "DIR", "PATH", "PREFIX", "FOLDER", "MODEL"};
     if (std::count(std::begin(kFiles), std::end(kFiles), kind) > 0) {
       completion_.files = true;
-    } else if (kind == "JOB" || kind == "WORKER" || kind == "CONTEXT") {
+    } else if (kind == "JOB" || kind == "WORKER" || kind == "CONTEXT" || kind == "STATE") {
       for (const std::string& name : names_(kind, given)) Add(before + name, "");
     } else if (absl::StrContains(kind, '|')) {
       for (const std::string& word : std::vector<std::string>(absl::StrSplit(kind, '|'))) {

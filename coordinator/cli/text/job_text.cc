@@ -187,6 +187,8 @@ bool HasEnded(Job::State state) {
   return state == Job::SUCCEEDED || state == Job::FAILED || state == Job::CANCELLED;
 }
 
+std::vector<std::string> JobStates() { return AcceptedNames(*Job::State_descriptor()); }
+
 std::string JobTable(const std::vector<Job>& jobs, absl::Time now) {
   std::vector<std::vector<std::string>> rows;
   const bool queued = std::any_of(jobs.begin(), jobs.end(), IsQueuedSpecially);
@@ -221,6 +223,7 @@ std::string DescribeJob(const Job& job, absl::Time now, bool color) {
   fields.Add("Created", TimeText(job.create_time()));
   if (job.has_start_time()) fields.Add("Started", TimeText(job.start_time()));
   if (job.has_end_time()) fields.Add("Ended", TimeText(job.end_time()));
+  if (!job.spec().labels().empty()) fields.Add("Labels", LabelsText(job.spec()));
   if (IsQueuedSpecially(job)) {
     fields.Add("Queue", absl::StrCat("priority ", job.spec().queue().priority(), ", project ",
                                      job.spec().queue().project()));

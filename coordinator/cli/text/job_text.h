@@ -13,6 +13,8 @@ namespace stretto::cli {
 // "RUNNING"; with `color`, green, red or yellow.
 std::string StateText(v1alpha1::Job::State state, bool color);
 bool HasEnded(v1alpha1::Job::State state);
+// The states as people type them: "pending", "preparing", ...
+std::vector<std::string> JobStates();
 
 // One line each for `job list` and `job get`.
 std::string JobTable(const std::vector<v1alpha1::Job>& jobs, absl::Time now);

@@ -96,6 +96,7 @@ std::vector<FieldViolation> ViolationsOf(const JobSpec& spec) {
   CheckTraining(spec, &violations);
   CheckData(spec, &violations);
   CheckDevice(spec, &violations);
+  CheckLabels(spec, &violations);
   if (violations.list().empty()) CheckLayouts(spec, &violations);
   return violations.list();
 }

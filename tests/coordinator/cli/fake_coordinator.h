@@ -60,7 +60,8 @@ class FakeJobs final : public v1alpha1::JobService::Service {
   std::function<grpc::Status(const v1alpha1::StreamJobTraceRequest&, TraceWriter*)> trace;
   std::vector<Job> jobs;
   std::vector<v1alpha1::JobEvent> events;  // of job gpt
-  std::string project;                     // of the last ListJobs
+  v1alpha1::ListJobsRequest list_request;  // the last one
+  std::function<void()> listed = [] {};    // called at the begin of each ListJobs
   v1alpha1::CreateJobRequest create_request;
   v1alpha1::StreamJobLogsRequest log_request;
   std::vector<int64_t> after_steps;
@@ -89,7 +90,8 @@ class FakeJobs final : public v1alpha1::JobService::Service {
   // One job a page.
   grpc::Status ListJobs(grpc::ServerContext*, const v1alpha1::ListJobsRequest* request,
                         v1alpha1::ListJobsResponse* response) override {
-    project = request->project();
+    listed();
+    list_request = *request;
     const size_t index = request->page_token().empty() ? 0 : std::stoul(request->page_token());
     if (index < jobs.size()) *response->add_jobs() = jobs[index];
     if (index + 1 < jobs.size()) response->set_next_page_token(std::to_string(index + 1));
@@ -300,7 +302,8 @@ class CommandsTest : public testing::Test {
         .variable = [this](const std::string& name) { return variables_[name]; },
         .binary_dir = binary_dir_.empty() ? dir_ : binary_dir_,
         .give_up = give_up_,
-        .retry_interval = absl::Milliseconds(10)};
+        .retry_interval = absl::Milliseconds(10),
+        .refresh = absl::Milliseconds(10)};
     if (variables_["STRETTO_COORDINATOR"].empty()) {
       variables_["STRETTO_COORDINATOR"] = absl::StrCat("127.0.0.1:", port_);
     }

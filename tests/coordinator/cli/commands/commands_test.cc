@@ -55,7 +55,7 @@ TEST_F(CommandsTest, ListShowsTheQueueWhereAJobSaysMoreThanTheDefault) {
   jobs_.jobs[1].mutable_spec()->mutable_queue()->set_priority(-7);
   jobs_.jobs[1].mutable_spec()->mutable_queue()->set_project("speech");
   EXPECT_EQ(Run({"job", "list", "--project", "speech"}), kOk);
-  EXPECT_EQ(jobs_.project, "speech");
+  EXPECT_EQ(jobs_.list_request.project(), "speech");
   EXPECT_THAT(out(), HasSubstr("PRIORITY  PROJECT"));
   EXPECT_THAT(out(), HasSubstr("      -7  speech"));
   EXPECT_EQ(Run({"job", "describe", "bert"}), kOk);
@@ -118,6 +118,51 @@ TEST_F(CommandsTest, ListCollectsPagesUpToTheLimit) {
   EXPECT_EQ(Run({"job", "list"}), kOk);
   EXPECT_EQ(out(), "");
   ExpectMessage({"Next:\n  stretto job submit JOB.yaml --follow\n"});
+}
+
+TEST_F(CommandsTest, ListAsksForStatesAndLabels) {
+  jobs_.jobs = {MakeJob("gpt", Job::RUNNING)};
+  EXPECT_EQ(Run({"job", "list", "--state", "running,PENDING", "--state", "failed", "--label",
+                 "team=speech,sweep", "--label", "empty="}),
+            kOk);
+  EXPECT_THAT(jobs_.list_request.states(),
+              testing::ElementsAre(Job::RUNNING, Job::PENDING, Job::FAILED));
+  ASSERT_EQ(jobs_.list_request.labels_size(), 3);
+  EXPECT_EQ(jobs_.list_request.labels(0).key(), "team");
+  EXPECT_EQ(jobs_.list_request.labels(0).value(), "speech");
+  EXPECT_FALSE(jobs_.list_request.labels(1).has_value());
+  EXPECT_TRUE(jobs_.list_request.labels(2).has_value());
+  EXPECT_EQ(Run({"job", "list", "--state", "runing"}), kUsage);
+  ExpectMessage({"--state", "\"runing\"", "did you mean \"running\"?"});
+  jobs_.jobs.clear();
+  EXPECT_EQ(Run({"job", "list", "--label", "team"}), kOk);
+  ExpectMessage({"no such jobs", "stretto job list"});
+}
+
+TEST_F(CommandsTest, AWatchedListPrintsEachJobWhoseStateChanges) {
+  jobs_.jobs = {MakeJob("gpt", Job::PENDING)};
+  jobs_.jobs[0].set_uid("first");
+  int calls = 0;
+  jobs_.listed = [&] {  // a job is one page
+    if (++calls == 3) jobs_.jobs[0].set_state(Job::RUNNING);
+    if (calls == 4) jobs_.jobs[0].set_uid("second");
+    if (calls == 6) interrupt_.Raise();
+  };
+  EXPECT_EQ(Run({"job", "list", "--watch"}), kOk);
+  EXPECT_THAT(out(), testing::MatchesRegex("NAME +STATE[^\n]*\ngpt +PENDING[^\n]*\ngpt +RUNNING"
+                                           "[^\n]*\ngpt +RUNNING[^\n]*\n"));
+  EXPECT_EQ(err(), "");
+}
+
+TEST_F(CommandsTest, AWatchedListGivesEveryChangeAsOneLineOfJson) {
+  jobs_.jobs = {MakeJob("gpt", Job::PENDING)};
+  int calls = 0;
+  jobs_.listed = [&] {
+    if (++calls == 3) interrupt_.Raise();
+  };
+  EXPECT_EQ(Run({"job", "list", "-w", "-o", "json"}), kOk);
+  EXPECT_THAT(out(), StartsWith("{\"name\":\"jobs/gpt\""));
+  EXPECT_EQ(out().find('\n'), out().size() - 1);
 }
 
 TEST_F(CommandsTest, GetAndDescribeShowOneJob) {
