@@ -69,10 +69,13 @@ struct SuspendJob {
   std::string caller = {};
 };
 
-// Errors: NotFound; FailedPrecondition (the job is not SUSPENDED, FAILED or CANCELLED).
+// Errors: NotFound; FailedPrecondition (the job is not SUSPENDED, FAILED or CANCELLED, nor has it
+// SUCCEEDED and is to make more steps from a checkpoint); ResourceExhausted (CheckQuota).
 struct ResumeJob {
   std::string job_id;
   std::string caller = {};
+  int64_t total_steps = 0;  // more than before; 0: as before
+  std::string spec = {};    // with these steps; empty: as before
 };
 
 // Errors: NotFound.

@@ -80,7 +80,7 @@ coordinator::CreateJob CreateEvent(const v1alpha1::CreateJobRequest& request,
   coordinator::CreateJob event;
   event.job_id = request.job_id();
   event.uid = NewUid();
-  event.spec = BytesOf(spec);
+  event.spec = SpecBytes(spec);
   event.gang = GangOf(spec);
   event.device_kind = spec.device();
   event.total_steps = spec.steps();
@@ -154,6 +154,8 @@ JobRecord TrialOf(const coordinator::CreateJob& event) {
 }
 
 }  // namespace
+
+std::string SpecBytes(const v1alpha1::JobSpec& spec) { return BytesOf(spec); }
 
 absl::Status CreateJob(Hub& hub, const v1alpha1::CreateJobRequest& request,
                        const std::string& caller, v1alpha1::Job* job) {

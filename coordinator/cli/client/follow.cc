@@ -48,34 +48,25 @@ absl::StatusOr<FollowResult> FollowJob(const Invocation& invocation, const std::
   }
 }
 
-absl::Status FollowLogs(const Invocation& invocation, const std::string& name, int rank,
-                        bool follow, const std::function<void(int, const std::string&)>& sink,
+absl::Status FollowLogs(const Invocation& invocation, v1alpha1::StreamJobLogsRequest request,
+                        const std::function<void(int, const std::string&)>& sink,
                         const std::function<void(const std::string&)>& on_notice) {
-  std::map<int, size_t> shown;  // bytes per rank; a new stream starts at the beginning
+  std::map<int, v1alpha1::LogPosition> read;  // by rank
   Reconnector reconnector(invocation, "the job continues", on_notice);
   while (true) {
-    v1alpha1::StreamJobLogsRequest request;
-    request.set_name(name);
-    request.set_follow(follow);
-    if (rank >= 0) request.set_rank(rank);
-    std::map<int, size_t> seen;
+    request.clear_after();
+    for (const auto& [rank, position] : read) *request.add_after() = position;
     reconnector.Opened(true);
     const absl::Status status = invocation.client.StreamJobLogs(
         request, [&](const v1alpha1::StreamJobLogsResponse& response) {
           reconnector.Connected();
-          size_t& before = seen[response.rank()];
-          size_t& done = shown[response.rank()];
-          const std::string& data = response.data();
-          if (before + data.size() > done) {
-            sink(response.rank(), data.substr(done - before));
-            done = before + data.size();
-          }
-          before += data.size();
+          sink(response.rank(), response.data());
+          read[response.rank()] = response.end();
           return true;
         });
     if (status.ok()) return status;
     if (invocation.interrupt.raised()) return absl::CancelledError("interrupted");
-    if (!follow || !IsTransient(status)) return status;
+    if (!request.follow() || !IsTransient(status)) return status;
     if (absl::Status wait = reconnector.Wait(status); !wait.ok()) return wait;
   }
 }

@@ -34,9 +34,10 @@ using v1alpha1::Job;
 std::string ConditionTable(const Job& job, absl::Time now) {
   std::vector<std::vector<std::string>> rows;
   for (const v1alpha1::Condition& condition : job.conditions()) {
-    rows.push_back({condition.type(), v1alpha1::Condition::Status_Name(condition.status()),
-                    condition.reason(), Age(condition.last_transition_time(), now),
-                    condition.message()});
+    rows.push_back(
+        {condition.type(), v1alpha1::Condition::Status_Name(condition.status()), condition.reason(),
+         Age(condition.last_transition_time(), now),
+         SaysFirstFailure(job, condition.message()) ? "the first failure" : condition.message()});
   }
   return Table({"CONDITION", "STATUS", "REASON", ">SINCE", "MESSAGE"}, rows);
 }
@@ -317,6 +318,11 @@ std::string FailureText(const v1alpha1::FirstFailure& failure) {
     absl::StrAppend(&out, "\n  last operation: ", Escaped(failure.last_operation()));
   }
   return out;
+}
+
+bool SaysFirstFailure(const Job& job, const std::string& text) {
+  const std::string& message = job.first_failure().message();
+  return !message.empty() && absl::StrContains(text, message);
 }
 
 std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n')); }

@@ -34,12 +34,17 @@ using TraceWriter = grpc::ServerWriter<v1alpha1::StreamJobTraceResponse>;
 
 inline grpc::Status Refusal(grpc::StatusCode code, const std::string& message,
                             const std::string& reason,
-                            const std::map<std::string, std::string>& fields = {}) {
+                            const std::map<std::string, std::string>& fields = {},
+                            const std::map<std::string, std::string>& metadata = {}) {
   google::rpc::Status rich;
   rich.set_code(code);
   rich.set_message(message);
   google::rpc::ErrorInfo info;
   info.set_reason(reason);
+  for (const auto& [key, value] : metadata) {
+    info.add_metadata()->set_key(key);
+    info.mutable_metadata()->rbegin()->set_value(value);
+  }
   rich.add_details()->PackFrom(info);
   google::rpc::BadRequest bad;
   for (const auto& [field, description] : fields) {
@@ -63,6 +68,7 @@ class FakeJobs final : public v1alpha1::JobService::Service {
   v1alpha1::ListJobsRequest list_request;  // the last one
   std::function<void()> listed = [] {};    // called at the begin of each ListJobs
   v1alpha1::CreateJobRequest create_request;
+  v1alpha1::ResumeJobRequest resume_request;
   v1alpha1::StreamJobLogsRequest log_request;
   std::vector<int64_t> after_steps;
   int log_calls = 0;
@@ -85,7 +91,8 @@ class FakeJobs final : public v1alpha1::JobService::Service {
       *job = known;
       return grpc::Status::OK;
     }
-    return Refusal(grpc::NOT_FOUND, request->name() + " does not exist", "JOB_NOT_FOUND");
+    return Refusal(grpc::NOT_FOUND, request->name() + " does not exist", "JOB_NOT_FOUND", {},
+                   {{"job", request->name().substr(5)}});
   }
   // One job a page.
   grpc::Status ListJobs(grpc::ServerContext*, const v1alpha1::ListJobsRequest* request,
@@ -127,6 +134,7 @@ class FakeJobs final : public v1alpha1::JobService::Service {
   }
   grpc::Status ResumeJob(grpc::ServerContext*, const v1alpha1::ResumeJobRequest* request,
                          Job* job) override {
+    resume_request = *request;
     job->set_name(request->name());
     job->set_state(Job::PENDING);
     return grpc::Status::OK;
@@ -201,7 +209,8 @@ class FakeCluster final : public v1alpha1::ClusterService::Service {
   grpc::Status GetWorker(grpc::ServerContext*, const v1alpha1::GetWorkerRequest* request,
                          v1alpha1::Worker* worker) override {
     if (request->name() != "workers/worker-1") {
-      return Refusal(grpc::NOT_FOUND, request->name() + " is unknown", "WORKER_NOT_FOUND");
+      return Refusal(grpc::NOT_FOUND, request->name() + " is unknown", "WORKER_NOT_FOUND", {},
+                     {{"worker", request->name().substr(8)}});
     }
     *worker = One();
     return grpc::Status::OK;
