@@ -25,6 +25,10 @@ find_library(SENTENCEPIECE_LIBRARY sentencepiece REQUIRED)
 add_library(sentencepiece INTERFACE)
 target_link_libraries(sentencepiece INTERFACE ${SENTENCEPIECE_LIBRARY})
 
+find_library(RE2_LIBRARY re2 REQUIRED)
+add_library(re2 INTERFACE)
+target_link_libraries(re2 INTERFACE ${RE2_LIBRARY})
+
 find_library(PCRE2_LIBRARY pcre2-8 REQUIRED)
 add_library(pcre2 INTERFACE)
 target_link_libraries(pcre2 INTERFACE ${PCRE2_LIBRARY})

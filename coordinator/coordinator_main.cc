@@ -43,6 +43,7 @@
 #include "proto/base/log.h"
 #include "proto/base/status_macros.h"
 #include "proto/base/version.h"
+#include "proto/commands/ranges.h"
 #include "proto/monitoring/monitoring_server.h"
 
 namespace stretto {
@@ -61,8 +62,7 @@ struct Options {
   double lost_run_seconds = 300;
   double hang_seconds = 20;
   double stop_grace_seconds = 10;
-  bool restored = false;
-  bool repair = false;
+  bool restored = false, repair = false;
   std::string backup;
   std::string move_to;  // "etcd" or "database"; empty: no move
   double keep_days = 0;
@@ -265,7 +265,7 @@ void AddEtcdFlags(CLI::App& app, Options& options) {
                  "messages of the others (default: that of --listen)");
   app.add_option("--leader-lease", options.leader_lease_seconds,
                  "seconds after which others take over from a leader that etcd does not hear")
-      ->check(CLI::Range(2.0, 60.0))
+      ->check(Number(2, 60))
       ->capture_default_str();
 }
 
@@ -285,25 +285,25 @@ int Main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--lease", options.lease_seconds,
                  "seconds without a heartbeat after which a worker is LOST")
-      ->check(CLI::Range(1.0, 3600.0))
+      ->check(Number(1, 3600))
       ->capture_default_str();
   app.add_option(
          "--lost-rank-timeout", options.lost_rank_seconds,
          "seconds to wait for the ranks of a LOST worker; must exceed the --lease of the workers")
-      ->check(CLI::Range(1.0, 86400.0))
+      ->check(Number(1, 86400))
       ->capture_default_str();
   app.add_option("--lost-run-timeout", options.lost_run_seconds,
                  "seconds to wait instead where the job cannot start again on other workers")
-      ->check(CLI::Range(1.0, 86400.0))
+      ->check(Number(1, 86400))
       ->capture_default_str();
   app.add_option("--hang-timeout", options.hang_seconds,
                  "seconds without a move of any rank, or a sign of life of one, after which a job "
                  "hangs")
-      ->check(CLI::Range(1.0, 86400.0))
+      ->check(Number(1, 86400))
       ->capture_default_str();
   app.add_option("--stop-grace", options.stop_grace_seconds,
                  "seconds that ranks have to write a checkpoint when their job is stopped")
-      ->check(CLI::Range(1.0, 3600.0))
+      ->check(Number(1, 3600))
       ->capture_default_str();
   app.add_flag(
       "--restored", options.restored,
@@ -323,11 +323,11 @@ int Main(int argc, char** argv) {
   app.add_option("--keep-jobs", options.server.core.keep_jobs,
                  "number of ended jobs to keep; when there are more, those that ended first are "
                  "deleted, but their checkpoints stay on disk")
-      ->check(CLI::Range(int64_t{0}, INT64_MAX))
+      ->check(Integer(0, INT64_MAX).description("at least 0"))
       ->capture_default_str();
   app.add_option("--keep-jobs-days", options.keep_days,
                  "days for which ended jobs are kept, by the wall clock; 0 sets no limit")
-      ->check(CLI::Range(0.0, 36500.0))
+      ->check(Number(0, 36500))
       ->capture_default_str();
   app.add_option("--quota", options.quotas,
                  "what a project may have at once, as PROJECT:devices=N,queued=N: slots that its "

@@ -33,6 +33,7 @@ ExitCode RunApp(const std::vector<std::string>& arguments, const AppEnvironment&
   CommandLine line(environment);
   AddUpCommand(line);
   AddJobCommands(line);
+  AddTopCommand(line);
   AddWorkerCommands(line);
   AddConfigCommands(line);
   AddExplainCommand(line);

@@ -23,6 +23,7 @@ struct AppEnvironment {
   bool handle_signals = false;  // raise `interrupt` on SIGINT and SIGTERM while a command waits
   absl::Duration give_up = absl::Seconds(60);
   absl::Duration retry_interval = absl::Milliseconds(500);
+  absl::Duration refresh = absl::Seconds(2);
 };
 
 // Runs one command. `arguments` are those after the program's name.

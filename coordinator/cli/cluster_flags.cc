@@ -13,8 +13,10 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/cli/command_line.h"
 #include "coordinator/cli/commands/config_commands.h"
+#include "coordinator/cli/commands/top_command.h"
 #include "coordinator/cli/commands/worker_commands.h"
 #include "coordinator/cli/local/up.h"
+#include "proto/commands/ranges.h"
 
 namespace stretto::cli {
 namespace {
@@ -69,11 +71,11 @@ void AddUpCommand(CommandLine& line) {
                     [&line, flags] { return Up(line, *flags); },
                     {"stretto up", "stretto up --workers 2 --slots 1 --state-dir /tmp/stretto"});
   up->add_option("--workers", flags->workers, "number of worker daemons")
-      ->check(CLI::Range(1, 64))
+      ->check(Integer(1, 64))
       ->capture_default_str();
   up->add_option("--slots", flags->slots,
                  "number of slots of each worker (default: cores / workers)")
-      ->check(CLI::Range(1, 4096));
+      ->check(Integer(1, 4096));
   up->add_option("--listen", flags->listen,
                  "address of the coordinator, HOST:PORT; port 0 picks a free port")
       ->type_name("ADDRESS")
@@ -91,6 +93,14 @@ void AddUpCommand(CommandLine& line) {
   up->add_option("--checkpoint-root", flags->checkpoint_root,
                  "folder for checkpoints (default: STATE_DIR/checkpoints)")
       ->type_name("DIR");
+}
+
+void AddTopCommand(CommandLine& line) {
+  const auto once = std::make_shared<bool>(false);
+  line.AddCommand(line.root(), "top", "Show what the cluster does now; on a terminal, continuously",
+                  [once](const Invocation& invocation) { return Top(invocation, *once); },
+                  {"stretto top", "stretto top --once", "stretto top -o json | jq .slots"})
+      ->add_flag("--once", *once, "print it once");
 }
 
 void AddWorkerCommands(CommandLine& line) {

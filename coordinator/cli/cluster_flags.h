@@ -7,6 +7,7 @@ namespace stretto::cli {
 class CommandLine;
 
 void AddUpCommand(CommandLine& line);
+void AddTopCommand(CommandLine& line);
 void AddWorkerCommands(CommandLine& line);
 void AddConfigCommands(CommandLine& line);
 

@@ -3,7 +3,9 @@
 
 #include "coordinator/cli/client/client.h"
 #include "coordinator/cli/client/config.h"
-#include "coordinator/cli/text/resource_name.h"
+#include "coordinator/cli/client/names.h"
+#include "coordinator/cli/text/job_text.h"
+#include "coordinator/cli/yaml/set_field.h"
 
 namespace stretto::cli {
 namespace {
@@ -11,28 +13,6 @@ namespace {
 // The user waits for the completion, so it gives up quickly.
 constexpr absl::Duration kDeadline = absl::Seconds(1);
 constexpr int kMaxNames = 200;
-
-std::vector<std::string> JobNames(Client& client) {
-  std::vector<std::string> names;
-  v1alpha1::ListJobsRequest request;
-  request.set_page_size(kMaxNames);
-  const auto jobs = client.ListJobs(request);
-  if (!jobs.ok()) return names;
-  for (const v1alpha1::Job& job : jobs->jobs()) names.push_back(ShortResourceName(job.name()));
-  return names;
-}
-
-std::vector<std::string> WorkerNames(Client& client) {
-  std::vector<std::string> names;
-  v1alpha1::ListWorkersRequest request;
-  request.set_page_size(kMaxNames);
-  const auto workers = client.ListWorkers(request);
-  if (!workers.ok()) return names;
-  for (const v1alpha1::Worker& worker : workers->workers()) {
-    names.push_back(ShortResourceName(worker.name()));
-  }
-  return names;
-}
 
 }  // namespace
 
@@ -42,6 +22,8 @@ std::vector<std::string> ClusterNames(const ValueKind& kind, const GivenFlags& g
     const absl::StatusOr<ConfigFile> config = ReadConfig(ConfigPath(environment.variable));
     return config.ok() ? ContextNames(*config) : std::vector<std::string>();
   }
+  if (kind == "STATE") return JobStates();
+  if (kind == "FIELD") return SettableFields();
   const auto value = [&](const char* flag) {
     const auto found = given.find(flag);
     return found == given.end() ? "" : found->second;
@@ -56,7 +38,7 @@ std::vector<std::string> ClusterNames(const ValueKind& kind, const GivenFlags& g
   if (!cluster.ok()) return {};
   Client client(cluster->coordinator, cluster->tls, environment.interrupt);
   client.set_call_deadline(kDeadline);
-  return kind == "JOB" ? JobNames(client) : WorkerNames(client);
+  return kind == "JOB" ? JobNames(client, kMaxNames) : WorkerNames(client, kMaxNames);
 }
 
 }  // namespace stretto::cli

@@ -89,7 +89,12 @@ CommandLine::CommandLine(const AppEnvironment& environment)
               "coordinator to talk to, as HOST:PORT; of several, separated by commas, the one that "
               "leads (default: STRETTO_COORDINATOR, then the context's, then ",
               kDefaultCoordinator, ")"))
-      ->type_name("ADDRESS");
+      ->type_name("ADDRESS")
+      ->check(CLI::Validator(
+          [](const std::string& addresses) {
+            return std::string(CheckCoordinator(addresses).message());
+          },
+          ""));
   app_->add_option("--context", cluster_.context,
                    "context of the config file to use (default: STRETTO_CONTEXT, then the current "
                    "context)")
@@ -250,7 +255,8 @@ ExitCode CommandLine::WithInvocation(const std::function<ExitCode(const Invocati
                   .format = format(),
                   .hint_flags = HintFlags(),
                   .give_up = environment_.give_up,
-                  .retry_interval = environment_.retry_interval});
+                  .retry_interval = environment_.retry_interval,
+                  .refresh = environment_.refresh});
 }
 
 CLI::App* CommandLine::AddGroup(const char* name, const char* help,

@@ -10,14 +10,20 @@
 #include <string>
 #include <vector>
 
+#include "absl/time/clock.h"
 #include "coordinator/cli/command_line.h"
 #include "coordinator/cli/commands/compare.h"
 #include "coordinator/cli/commands/event_commands.h"
 #include "coordinator/cli/commands/job_commands.h"
+#include "coordinator/cli/commands/list_command.h"
 #include "coordinator/cli/commands/metrics_command.h"
+#include "coordinator/cli/commands/submit_command.h"
 #include "coordinator/cli/commands/trace_commands.h"
 #include "coordinator/cli/commands/watch_commands.h"
+#include "coordinator/cli/text/job_text.h"
+#include "coordinator/cli/text/times.h"
 #include "proto/commands/choice.h"
+#include "proto/commands/ranges.h"
 
 namespace stretto::cli {
 namespace {
@@ -28,55 +34,99 @@ void AddName(CLI::App* command, std::string* name) {
 
 void AddRank(CLI::App* command, int* rank) {
   command->add_option("--rank", *rank, "show this rank only (default: all ranks)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(Integer(0, INT32_MAX));
 }
 
-void AddSubmit(CommandLine& line, CLI::App* job) {
-  const auto flags = std::make_shared<SubmitOptions>();
-  flags->planner = line.environment().binary_dir + "/stretto-planner";
-  CLI::App* submit = line.AddCommand(
-      job, "submit", "Submit a job",
-      [flags](const Invocation& invocation) { return SubmitJob(invocation, *flags); },
-      {"stretto job submit gpt.yaml --follow", "stretto job submit gpt.yaml --dry-run",
-       "sed 's/tp_size: 2/tp_size: 4/' gpt.yaml | stretto job submit - --name gpt-tp4"});
-  submit->add_option("FILE", flags->file, "job file in YAML or JSON; - reads standard input")
-      ->required();
-  submit->add_option("--name", flags->name, "job name (default: the name in the file)")
-      ->type_name("NAME");
-  submit
+// Adds the flags with which a new job is made.
+void AddSubmitFlags(CLI::App* command, SubmitOptions* options, const char* name_help) {
+  command->add_option("--name", options->name, name_help)->type_name("NAME");
+  command
       ->add_option(
-          "--request-id", flags->request_id,
+          "--set", options->set,
+          "set a field of the job: PATH=VALUE as in a job file; null removes the field; may "
+          "be repeated")
+      ->type_name("FIELD")
+      ->allow_extra_args(false);
+  command
+      ->add_option(
+          "--request-id", options->request_id,
           "ID of the request: however often it is repeated with the same ID, one job is created")
       ->type_name("ID");
   CLI::Option* follow =
-      submit->add_flag("--follow", flags->follow, "show progress until the job ends");
+      command->add_flag("--follow", options->follow, "show progress until the job ends");
   CLI::Option* wait =
-      submit->add_flag("--wait", flags->wait, "wait until the job ends, without showing progress")
+      command
+          ->add_flag("--wait", options->wait, "wait until the job ends, without showing progress")
           ->excludes(follow);
-  submit
-      ->add_flag("--dry-run", flags->dry_run,
+  command
+      ->add_flag("--dry-run", options->dry_run,
                  "validate the job and show its defaults, placement and memory without creating it")
       ->excludes(follow)
       ->excludes(wait);
 }
 
-void AddList(CommandLine& line, CLI::App* job) {
+void AddSubmit(CommandLine& line, CLI::App* job) {
   struct Flags {
-    int limit = 50;
-    std::string project;
+    std::string file;
+    SubmitOptions options;
   };
   const auto flags = std::make_shared<Flags>();
-  CLI::App* list = line.AddCommand(job, "list", "List jobs, newest first",
-                                   [flags](const Invocation& invocation) {
-                                     return ListJobs(invocation, flags->limit, flags->project);
-                                   },
-                                   {"stretto job list", "stretto job list --project speech",
-                                    "stretto job list --limit 0 -o json"});
+  flags->options.planner = line.environment().binary_dir + "/stretto-planner";
+  CLI::App* submit = line.AddCommand(
+      job, "submit", "Submit a job",
+      [flags](const Invocation& invocation) {
+        return SubmitJob(invocation, flags->file, flags->options);
+      },
+      {"stretto job submit gpt.yaml --follow", "stretto job submit gpt.yaml --dry-run",
+       "stretto job submit gpt.yaml --name gpt-tp4 --set parallelism.tp_size=4"});
+  submit->add_option("FILE", flags->file, "job file in YAML or JSON; - reads standard input")
+      ->required();
+  AddSubmitFlags(submit, &flags->options, "job name (default: the name in the file)");
+}
+
+void AddClone(CommandLine& line, CLI::App* job) {
+  struct Flags {
+    std::string origin;
+    SubmitOptions options;
+  };
+  const auto flags = std::make_shared<Flags>();
+  flags->options.planner = line.environment().binary_dir + "/stretto-planner";
+  CLI::App* clone = line.AddCommand(
+      job, "clone", "Submit the spec of a job again, under another name",
+      [flags](const Invocation& invocation) {
+        return CloneJob(invocation, flags->origin, flags->options);
+      },
+      {"stretto job clone gpt --set optimizer.learning_rate=1e-4",
+       "stretto job clone gpt --name gpt-wide --set model.preset=gpt-100m --dry-run"});
+  AddName(clone, &flags->origin);
+  AddSubmitFlags(clone, &flags->options,
+                 "name of the new job (default: the next free one of JOB-2, JOB-3, ...)");
+}
+
+void AddList(CommandLine& line, CLI::App* job) {
+  const auto flags = std::make_shared<ListOptions>();
+  CLI::App* list = line.AddCommand(
+      job, "list", "List jobs, newest first",
+      [flags](const Invocation& invocation) { return ListJobs(invocation, *flags); },
+      {"stretto job list", "stretto job list --state running,pending --watch",
+       "stretto job list --label team=speech,sweep --limit 0 -o json"});
   list->add_option("--limit", flags->limit, "maximum number of jobs; 0 lists all")
-      ->check(CLI::NonNegativeNumber)
+      ->check(Integer(0, INT32_MAX))
       ->capture_default_str();
   list->add_option("--project", flags->project, "list the jobs of this project only")
       ->type_name("PROJECT");
+  Choices(list->add_option("--state", flags->states,
+                           "list the jobs in these states only, separated by commas"),
+          "STATE", JobStates());
+  list->add_option("--label", flags->labels,
+                   "list the jobs that have all these labels only: KEY or KEY=VALUE, separated by "
+                   "commas")
+      ->type_name("LABELS")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  list->add_flag(
+      "-w,--watch", flags->watch,
+      "continue with each job whose state changes; on a terminal, show the list as it is");
 }
 
 // Adds the commands whose only argument is the job.
@@ -103,12 +153,6 @@ void AddSimple(CommandLine& line, CLI::App* job) {
               [name](const Invocation& invocation) { return SuspendJob(invocation, *name); },
               {"stretto job suspend gpt", "stretto job suspend gpt && stretto job get gpt"}),
           name.get());
-  AddName(
-      line.AddCommand(
-          job, "resume", "Continue a suspended, failed or cancelled job from its newest checkpoint",
-          [name](const Invocation& invocation) { return ResumeJob(invocation, *name); },
-          {"stretto job resume gpt", "stretto job resume gpt && stretto job watch gpt"}),
-      name.get());
   AddName(line.AddCommand(
               job, "delete", "Delete a job that has ended; its checkpoints stay on disk",
               [name](const Invocation& invocation) { return DeleteJob(invocation, *name); },
@@ -122,6 +166,26 @@ void AddSimple(CommandLine& line, CLI::App* job) {
                           {"stretto job watch gpt", "stretto job watch gpt | tee gpt.log",
                            "stretto job watch gpt -o json | jq .step.loss"}),
           name.get());
+}
+
+void AddResume(CommandLine& line, CLI::App* job) {
+  struct Flags {
+    std::string name;
+    int64_t steps = 0;
+  };
+  const auto flags = std::make_shared<Flags>();
+  CLI::App* resume = line.AddCommand(
+      job, "resume", "Continue a suspended, failed or cancelled job from its newest checkpoint",
+      [flags](const Invocation& invocation) {
+        return ResumeJob(invocation, flags->name, flags->steps);
+      },
+      {"stretto job resume gpt", "stretto job resume gpt --steps 2000"});
+  AddName(resume, &flags->name);
+  resume
+      ->add_option("--steps", flags->steps,
+                   "steps after which the job ends, more than before; then also a job that has "
+                   "succeeded continues")
+      ->check(Integer(1, INT64_MAX));
 }
 
 void AddCheckpoint(CommandLine& line, CLI::App* job) {
@@ -142,21 +206,29 @@ void AddCheckpoint(CommandLine& line, CLI::App* job) {
 }
 
 void AddLogs(CommandLine& line, CLI::App* job) {
-  struct Flags {
-    std::string name;
-    int rank = -1;
-    bool follow = false;
-  };
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<LogOptions>();
   CLI::App* logs =
       line.AddCommand(job, "logs", "Print the logs of a job",
-                      [flags](const Invocation& invocation) {
-                        return JobLogs(invocation, flags->name, flags->rank, flags->follow);
-                      },
-                      {"stretto job logs gpt -f", "stretto job logs gpt --rank 1"});
+                      [flags](const Invocation& invocation) { return JobLogs(invocation, *flags); },
+                      {"stretto job logs gpt -f", "stretto job logs gpt --rank 1 --tail 100",
+                       "stretto job logs gpt --since 10m --grep 'WARN|ERROR'"});
   AddName(logs, &flags->name);
   logs->add_flag("-f,--follow", flags->follow, "keep printing until the job ends");
   AddRank(logs, &flags->rank);
+  logs->add_option("--tail", flags->tail, "print the newest lines of each rank only")
+      ->check(Integer(0, INT32_MAX));
+  logs->add_option("--since", flags->since,
+                   "print lines written since then only: an age (90s, 1h30m, 2d) or a time "
+                   "(2026-01-02T03:04:05Z)")
+      ->type_name("TIME")
+      ->check(CLI::Validator(
+          [](const std::string& text) {
+            return std::string(ParsePast(text, absl::Now()).status().message());
+          },
+          ""));
+  logs->add_option("--grep", flags->grep,
+                   "print lines only that this regular expression (RE2) matches")
+      ->type_name("REGEX");
 }
 
 void AddEvents(CommandLine& line, CLI::App* job) {
@@ -188,7 +260,7 @@ void AddCurve(CommandLine& line, CLI::App* job) {
                                     {"stretto job curve gpt", "stretto job curve gpt --height 30"});
   AddName(curve, &flags->name);
   curve->add_option("--height", flags->height, "height of the plot in lines")
-      ->check(CLI::Range(3, 100))
+      ->check(Integer(3, 100))
       ->capture_default_str();
 }
 
@@ -238,7 +310,7 @@ void AddTimeline(CommandLine& line, CLI::App* job) {
       {"stretto job timeline gpt", "stretto job timeline gpt --step 100 --svg step.svg"});
   AddName(timeline, &flags->name);
   timeline->add_option("--step", flags->step, "step to draw (default: the newest)")
-      ->check(CLI::PositiveNumber);
+      ->check(Integer(1, INT64_MAX));
   AddRank(timeline, &flags->rank);
   timeline
       ->add_option("--svg", flags->svg, "also write the timeline to this file as an SVG picture")
@@ -251,8 +323,10 @@ void AddJobCommands(CommandLine& line) {
   CLI::App* job = line.AddGroup("job", "Submit, follow and compare jobs",
                                 {"stretto job submit gpt.yaml --follow", "stretto job list"});
   AddSubmit(line, job);
+  AddClone(line, job);
   AddList(line, job);
   AddSimple(line, job);
+  AddResume(line, job);
   AddCheckpoint(line, job);
   AddLogs(line, job);
   AddEvents(line, job);

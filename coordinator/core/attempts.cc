@@ -146,17 +146,24 @@ absl::Status Core::Handle(const SuspendJob& event) {
 absl::Status Core::Handle(const ResumeJob& event) {
   const JobRecord* found = FindJob(event.job_id);
   if (found == nullptr) return NoJob(event.job_id);
+  const bool trains_on =
+      found->state == JobState::kSucceeded && event.total_steps > 0 && found->saves;
   if (found->state != JobState::kSuspended && found->state != JobState::kFailed &&
-      found->state != JobState::kCancelled) {
+      found->state != JobState::kCancelled && !trains_on) {
     return absl::FailedPreconditionError(
         absl::StrCat("job \"", event.job_id, "\" is ", JobStateName(found->state),
-                     "; only a job that is SUSPENDED, FAILED or CANCELLED can be resumed"));
+                     "; only a job that is SUSPENDED, FAILED or CANCELLED can be resumed, and with "
+                     "more steps one that has SUCCEEDED and writes checkpoints"));
   }
   RETURN_IF_ERROR(CheckQuota(found->project, found->gang.ranks()));
   effects_.job_id = event.job_id;
   Release(event.job_id, JobState::kPending);
   JobRecord& job = Change(event.job_id);
   live_[job.number] = event.job_id;
+  if (event.total_steps > 0) {
+    job.total_steps = event.total_steps;
+    job.spec = event.spec;
+  }
   const absl::Time since = job.suspend_time.value_or(job.end_time.value_or(now_));
   job.paused += std::max(absl::ZeroDuration(), now_ - since);  // the wall clock may be set back
   job.suspend_time.reset();

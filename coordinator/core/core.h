@@ -55,6 +55,7 @@
 #include "coordinator/core/effects.h"
 #include "coordinator/core/event.h"
 #include "coordinator/core/hang.h"
+#include "coordinator/core/job_filter.h"
 #include "coordinator/core/job_index.h"
 #include "coordinator/core/quota.h"
 #include "coordinator/core/records.h"
@@ -113,10 +114,10 @@ class Core {
   const JobRecord* FindJob(const std::string& id) const;
   const JobRecord* FindJobByUid(const std::string& uid) const;
   std::vector<const JobRecord*> Jobs() const;  // oldest first
-  // Up to `count` jobs that were created before the job with this number, newest first; of a
-  // project, or of all.
+  // Up to `count` jobs that were created before the job with this number and that the filter admits,
+  // newest first.
   std::vector<const JobRecord*> JobsBefore(int64_t number, int32_t count,
-                                           const std::string& project = "") const;
+                                           const JobFilter& filter = {}) const;
   // Returns Ok if (uid, epoch) is an attempt that may exchange rendezvous keys now. Errors:
   // NotFound, Aborted (stale epoch, or the job has ended).
   absl::Status CheckAttempt(const std::string& uid, Epoch epoch) const;

@@ -4,6 +4,7 @@
 // machine's clock (report times) is part of the event.
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <variant>
@@ -35,6 +36,7 @@ struct CreateJob {
   std::vector<Gang> fallbacks = {};  // as JobRecord::fallbacks
   int32_t priority = 0;
   std::string project = "default";
+  std::map<std::string, std::string> labels = {};
   bool saves = true;           // it can write checkpoints
   std::string request_id;      // empty: not idempotent
   std::string fingerprint;     // of the request body without request_id
@@ -67,10 +69,13 @@ struct SuspendJob {
   std::string caller = {};
 };
 
-// Errors: NotFound; FailedPrecondition (the job is not SUSPENDED, FAILED or CANCELLED).
+// Errors: NotFound; FailedPrecondition (the job is not SUSPENDED, FAILED or CANCELLED, nor has it
+// SUCCEEDED and is to make more steps from a checkpoint); ResourceExhausted (CheckQuota).
 struct ResumeJob {
   std::string job_id;
   std::string caller = {};
+  int64_t total_steps = 0;  // more than before; 0: as before
+  std::string spec = {};    // with these steps; empty: as before
 };
 
 // Errors: NotFound.

@@ -3,6 +3,7 @@
 // The coordinator's records of jobs, and which of them a store keeps. Plain values.
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -134,6 +135,7 @@ struct JobRecord {
   int64_t total_steps = 0;
   int32_t priority = 0;
   std::string project = "default";
+  std::map<std::string, std::string> labels = {};
   bool saves = true;        // it can write checkpoints
   std::string request_id;   // of CreateJob; may be empty
   std::string fingerprint;  // of CreateJob's body

@@ -96,11 +96,11 @@ const StragglerWatch* Core::FindStragglers(const std::string& job_id) const {
 const Worker* Core::FindWorker(const std::string& id) const { return membership_.Find(id); }
 
 std::vector<const JobRecord*> Core::JobsBefore(int64_t number, int32_t count,
-                                               const std::string& project) const {
+                                               const JobFilter& filter) const {
   std::vector<const JobRecord*> jobs;
   for (auto it = id_by_number_.lower_bound(number); it != id_by_number_.begin() && count > 0;) {
     const JobRecord& job = Get((--it)->second);
-    if (!project.empty() && job.project != project) continue;
+    if (!filter.Admits(job)) continue;
     jobs.push_back(&job);
     --count;
   }

@@ -5,6 +5,8 @@
 
 #include "coordinator/service/create_job.h"
 
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <openssl/sha.h>
 
 #include <optional>
@@ -17,6 +19,7 @@
 #include "coordinator/service/errors.h"
 #include "coordinator/service/resume_check.h"
 #include "coordinator/service/validate_request.h"
+#include "proto/base/check.h"
 #include "proto/base/ids.h"
 #include "proto/base/status_macros.h"
 #include "proto/spec/job/layouts.h"
@@ -30,10 +33,21 @@ namespace {
 using coordinator::Core;
 using coordinator::JobRecord;
 
+// The bytes of a message, which are the same for equal messages: maps have an order.
+std::string BytesOf(const google::protobuf::Message& message) {
+  std::string bytes;
+  google::protobuf::io::StringOutputStream stream(&bytes);
+  google::protobuf::io::CodedOutputStream coded(&stream);
+  coded.SetSerializationDeterministic(true);
+  STRETTO_CHECK(message.SerializeToCodedStream(&coded));
+  coded.Trim();
+  return bytes;
+}
+
 // Fingerprints the request except request_id: a call is a repetition if both are equal.
 std::string Fingerprint(v1alpha1::CreateJobRequest request) {
   request.clear_request_id();
-  const std::string body = request.SerializeAsString();
+  const std::string body = BytesOf(request);
   unsigned char digest[SHA256_DIGEST_LENGTH];
   SHA256(reinterpret_cast<const unsigned char*>(body.data()), body.size(), digest);
   return absl::BytesToHexString(
@@ -66,7 +80,7 @@ coordinator::CreateJob CreateEvent(const v1alpha1::CreateJobRequest& request,
   coordinator::CreateJob event;
   event.job_id = request.job_id();
   event.uid = NewUid();
-  event.spec = spec.SerializeAsString();
+  event.spec = SpecBytes(spec);
   event.gang = GangOf(spec);
   event.device_kind = spec.device();
   event.total_steps = spec.steps();
@@ -76,6 +90,7 @@ coordinator::CreateJob CreateEvent(const v1alpha1::CreateJobRequest& request,
   }
   event.priority = spec.queue().priority();
   event.project = spec.queue().project();
+  event.labels = {spec.labels().begin(), spec.labels().end()};
   event.saves = !spec.checkpoint().disabled();
   event.caller = caller;
   event.request_id = request.request_id();
@@ -139,6 +154,8 @@ JobRecord TrialOf(const coordinator::CreateJob& event) {
 }
 
 }  // namespace
+
+std::string SpecBytes(const v1alpha1::JobSpec& spec) { return BytesOf(spec); }
 
 absl::Status CreateJob(Hub& hub, const v1alpha1::CreateJobRequest& request,
                        const std::string& caller, v1alpha1::Job* job) {

@@ -15,4 +15,7 @@ namespace stretto::service {
 absl::Status CreateJob(Hub& hub, const v1alpha1::CreateJobRequest& request,
                        const std::string& caller, v1alpha1::Job* job);
 
+// Returns a spec as it is stored: equal specs have equal bytes.
+std::string SpecBytes(const v1alpha1::JobSpec& spec);
+
 }  // namespace stretto::service

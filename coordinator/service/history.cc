@@ -204,6 +204,7 @@ void JobHistory::SetChoices(const v1alpha1::RankPrepared& prepared) {
 
 void JobHistory::Describe(const coordinator::JobRecord& record, v1alpha1::Job* job) const {
   *job->mutable_progress() = final_progress_ ? *final_progress_ : Live(record);
+  job->mutable_progress()->set_total_steps(record.total_steps);  // a resume may have added some
   if (profile_) *job->mutable_profile() = *profile_;
   CopyChoices(choices_, job);
 }

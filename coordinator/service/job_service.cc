@@ -25,6 +25,7 @@
 #include "coordinator/service/validate_request.h"
 #include "proto/base/ids.h"
 #include "proto/base/status_macros.h"
+#include "proto/spec/job/validate.h"
 #include "stretto/v1alpha1/job.grpc.pb.h"
 
 namespace stretto::service {
@@ -38,21 +39,47 @@ using grpc::ServerUnaryReactor;
 // A page ends early if its response would exceed what clients accept by default (4 MiB).
 constexpr size_t kMaxPageBytes = size_t{2} << 20;
 
-// Submits an event that concerns one job. `reason` is that of a refusal because of its state, and
-// `reason_unsaved` that of a job that writes no checkpoints, if this is another one.
-template <class Event>
-absl::Status Change(Hub& hub, const CallbackServerContext* context, const std::string& name,
+// Submits an event that concerns the job `found`. `reason` is that of a refusal because of its
+// state, and `reason_unsaved` that of a job that writes no checkpoints, if this is another one.
+absl::Status Change(Hub& hub, const JobRecord& found, const coordinator::Event& event,
                     const char* reason, v1alpha1::Job* job, const char* reason_unsaved = nullptr) {
-  ASSIGN_OR_RETURN(const JobRecord found, LookUpJob(hub, name));
-  const absl::Status status = hub.Submit(Event{found.id, CallerUri(context)}).status;
+  const absl::Status status = hub.Submit(event).status;
   if (absl::IsFailedPrecondition(status)) {
     return WithReason(status, found.saves || reason_unsaved == nullptr ? reason : reason_unsaved,
                       {{"job", found.id}, {"state", coordinator::JobStateName(found.state)}});
   }
   RETURN_IF_ERROR(status);
-  ASSIGN_OR_RETURN(const JobRecord record, LookUpJob(hub, name));
+  ASSIGN_OR_RETURN(const JobRecord record, LookUpJob(hub, absl::StrCat("jobs/", found.id)));
   *job = hub.Describe(record);
   return absl::OkStatus();
+}
+
+// The same for an event that has nothing but the job and the caller.
+template <class Event>
+absl::Status Change(Hub& hub, const CallbackServerContext* context, const std::string& name,
+                    const char* reason, v1alpha1::Job* job, const char* reason_unsaved = nullptr) {
+  ASSIGN_OR_RETURN(const JobRecord found, LookUpJob(hub, name));
+  return Change(hub, found, Event{found.id, CallerUri(context)}, reason, job, reason_unsaved);
+}
+
+absl::Status Resume(Hub& hub, const CallbackServerContext* context,
+                    const v1alpha1::ResumeJobRequest& request, v1alpha1::Job* job) {
+  ASSIGN_OR_RETURN(const JobRecord found, LookUpJob(hub, request.name()));
+  coordinator::ResumeJob event{found.id, CallerUri(context)};
+  if (request.has_steps()) {
+    if (request.steps() <= found.total_steps) {
+      return FieldError("steps", absl::StrCat("found ", request.steps(), ", expected more than ",
+                                              found.total_steps, ", the steps of the job"));
+    }
+    v1alpha1::JobSpec spec = hub.Describe(found).spec();
+    spec.set_steps(request.steps());
+    // Nothing but the steps can be at fault.
+    const std::vector<FieldViolation> violations = spec::ViolationsOf(spec);
+    if (!violations.empty()) return FieldError("steps", violations[0].description);
+    event.total_steps = request.steps();
+    event.spec = SpecBytes(spec);
+  }
+  return Change(hub, found, event, "JOB_NOT_RESUMABLE", job);
 }
 
 absl::Status Delete(Hub& hub, const std::string& name, v1alpha1::Job* job) {
@@ -72,15 +99,12 @@ absl::Status ListJobs(Hub& hub, const v1alpha1::ListJobsRequest& request,
   if (!last.empty() && !absl::SimpleAtoi(last, &before)) {
     return FieldError("page_token", "found a damaged token, expected a next_page_token");
   }
-  if (!request.project().empty() && !IsValidName(request.project())) {
-    return FieldError("project", absl::StrCat("found ", Quoted(request.project()),
-                                              ", expected the name of a project"));
-  }
+  ASSIGN_OR_RETURN(const coordinator::JobFilter filter, FilterOf(request));
   // Asks for one more than the page to find out whether another page follows.
   const auto records = hub.driver().Read([&](const Core& core) {
     std::vector<JobRecord> page;
     coordinator::QueueView view(core);
-    for (const JobRecord* job : core.JobsBefore(before, page_size + 1, request.project())) {
+    for (const JobRecord* job : core.JobsBefore(before, page_size + 1, filter)) {
       page.push_back(view.Shown(*job));
     }
     return page;
@@ -169,9 +193,8 @@ class JobServiceImpl final : public v1alpha1::JobService::CallbackService {
                                 const v1alpha1::ResumeJobRequest* request,
                                 v1alpha1::Job* job) override {
     return OnLoop(hub_, context, [this, context, request, job] {
-      return Audited(
-          context, "ResumeJob", request->name(), "",
-          Change<coordinator::ResumeJob>(hub_, context, request->name(), "JOB_NOT_RESUMABLE", job));
+      return Audited(context, "ResumeJob", request->name(), "",
+                     Resume(hub_, context, *request, job));
     });
   }
   ServerUnaryReactor* CancelJob(CallbackServerContext* context,

@@ -16,10 +16,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "coordinator/service/job_service.h"
 #include "coordinator/service/validate_request.h"
 #include "coordinator/service/write_stream.h"
 #include "proto/base/limits.h"
+#include "proto/logs/line_filter.h"
 
 namespace stretto::service {
 namespace {
@@ -109,6 +111,9 @@ class Logs final : public WriteStream<StreamJobLogsResponse>, public RunFilePort
       StreamJobLogsResponse response;
       response.set_rank(rank);
       response.set_data(data.data());
+      response.mutable_end()->set_rank(rank);
+      response.mutable_end()->set_epoch(epoch_.value());
+      response.mutable_end()->set_offset(data.end_offset());
       waiting_bytes_ += data.data().size();
       waiting_.push_back(std::move(response));
     }
@@ -145,8 +150,28 @@ class Logs final : public WriteStream<StreamJobLogsResponse>, public RunFilePort
       return Close(FieldError("rank", absl::StrCat("found ", request_.rank(), ", expected 0 to ",
                                                    record->world_size() - 1)));
     }
+    if (const auto filter = LineFilter::Make(request_.selection()); !filter.ok()) {
+      // The message begins with the field.
+      const std::pair<std::string, std::string> fault =
+          absl::StrSplit(filter.status().message(), absl::MaxSplits(": ", 1));
+      return Close(FieldError("selection." + fault.first, fault.second));
+    }
     hub_.Listen(job_id_, this);
     Open();
+  }
+
+  v1alpha1::LogRequest RequestFor(int32_t rank, bool first) const {
+    v1alpha1::LogRequest log;
+    log.set_follow(request_.follow());
+    *log.mutable_selection() = request_.selection();
+    // A later attempt has nothing but news.
+    if (!first) log.mutable_selection()->clear_tail_lines();
+    for (const v1alpha1::LogPosition& read : request_.after()) {
+      if (read.rank() != rank) continue;
+      log.mutable_selection()->clear_tail_lines();
+      if (Epoch(read.epoch()) == epoch_) log.set_offset(read.offset());
+    }
+    return log;
   }
 
   // Asks the workers once the job has been placed, and again for each attempt of a job that may
@@ -158,13 +183,12 @@ class Logs final : public WriteStream<StreamJobLogsResponse>, public RunFilePort
       if (!request_.follow() || coordinator::IsEnded(record->state)) Close(absl::OkStatus());
       return;
     }
+    const bool first = epoch_ == Epoch();
     epoch_ = record->epoch;
     opened_ = true;
     for (int32_t rank = 0; rank < static_cast<int32_t>(record->ranks.size()); ++rank) {
       if (request_.has_rank() && request_.rank() != rank) continue;
-      v1alpha1::LogRequest log;
-      log.set_follow(request_.follow());
-      const auto stream = hub_.OpenLog(*record, rank, std::move(log), this);
+      const auto stream = hub_.OpenLog(*record, rank, RequestFor(rank, first), this);
       if (!stream.ok()) return Close(stream.status());
       open_.emplace(*stream, rank);
     }

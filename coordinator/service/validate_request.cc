@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+
+// One function per kind of request. Unknown fields are found by reflection, in the request and in all
+// messages within it.
+
 #include "coordinator/service/validate_request.h"
 
 #include <google/protobuf/descriptor.h>
@@ -14,6 +18,7 @@
 #include "proto/base/ids.h"
 #include "proto/base/limits.h"
 #include "proto/base/version.h"
+#include "proto/spec/job/labels.h"
 
 namespace stretto::service {
 namespace {
@@ -85,6 +90,43 @@ absl::Status ValidateCreateRequest(const v1alpha1::CreateJobRequest& request,
   }
   FindUnknown(request, "", &violations);
   return violations.empty() ? absl::OkStatus() : FieldErrors(violations);
+}
+
+absl::StatusOr<coordinator::JobFilter> FilterOf(const v1alpha1::ListJobsRequest& request) {
+  coordinator::JobFilter filter;
+  filter.project = request.project();
+  if (!filter.project.empty() && !IsValidName(filter.project)) {
+    return FieldError("project", absl::StrCat("found ", Quoted(filter.project),
+                                              ", expected the name of a project"));
+  }
+  for (int i = 0; i < request.states_size(); ++i) {
+    const auto state = request.states(i);
+    if (state == v1alpha1::Job::STATE_UNSPECIFIED || !v1alpha1::Job::State_IsValid(state)) {
+      return FieldError(absl::StrCat("states[", i, "]"),
+                        absl::StrCat("found ", static_cast<int>(state), ", expected 1 to ",
+                                     static_cast<int>(v1alpha1::Job::State_MAX)));
+    }
+    filter.states.insert(static_cast<coordinator::JobState>(state));
+  }
+  if (request.labels_size() > limits::kJobLabels.value) {
+    return FieldError("labels", absl::StrCat("found ", request.labels_size(), ", expected at most ",
+                                             limits::kJobLabels.value));
+  }
+  for (int i = 0; i < request.labels_size(); ++i) {
+    const v1alpha1::LabelSelector& label = request.labels(i);
+    const std::string field = absl::StrCat("labels[", i, "]");
+    if (!spec::IsLabelKey(label.key())) {
+      return FieldError(field + ".key", absl::StrCat("found ", Quoted(label.key()), ", expected ",
+                                                     spec::kLabelKeyRule));
+    }
+    if (!spec::IsLabelValue(label.value())) {
+      return FieldError(field + ".value", absl::StrCat("found ", Quoted(label.value()),
+                                                       ", expected ", spec::kLabelValueRule));
+    }
+    filter.labels.push_back({label.key(), std::nullopt});
+    if (label.has_value()) filter.labels.back().value = label.value();
+  }
+  return filter;
 }
 
 absl::StatusOr<int> PageSize(int32_t page_size) {

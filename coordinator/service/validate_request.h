@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "coordinator/core/job_filter.h"
 #include "proto/spec/violations.h"
 #include "stretto/v1alpha1/job.pb.h"
 
@@ -22,6 +23,9 @@ absl::Status ValidateCreateRequest(const v1alpha1::CreateJobRequest& request,
 
 // Returns the ID of "COLLECTION/ID" ("jobs", "workers") in field "name".
 absl::StatusOr<std::string> ParseName(absl::string_view collection, absl::string_view name);
+
+// The jobs that a request asks for.
+absl::StatusOr<coordinator::JobFilter> FilterOf(const v1alpha1::ListJobsRequest& request);
 
 // 0 becomes 50, more than 1000 becomes 1000, and a negative size is an error.
 absl::StatusOr<int> PageSize(int32_t page_size);

@@ -193,6 +193,7 @@ void ReadJob(const Json& json, JobRecord* job) {
   Read(json, "total_steps", &job->total_steps);
   Read(json, "priority", &job->priority);
   Read(json, "project", &job->project);
+  Read(json, "labels", &job->labels);
   job->saves = json.value("saves", false);  // older releases did not store it, so none is risked
   Read(json, "request_id", &job->request_id);
   ReadEnum(json, "state", &job->state);
@@ -303,6 +304,7 @@ std::string EncodeJobBody(const JobRecord& job) {
   for (const JobEvent& event : job.events.events()) json["events"].push_back(FromEvent(event));
   if (job.restart) json["restart"] = FromPolicy(*job.restart);
   if (!job.fallbacks.empty()) json["layouts"] = FromFallbacks(job.fallbacks);
+  if (!job.labels.empty()) json["labels"] = job.labels;
   if (job.layout != 0) json["layout"] = job.layout;
   if (job.checkpoint_request != 0) json["checkpoint_request"] = job.checkpoint_request;
   for (const AttemptRecord& attempt : job.attempts) {

@@ -57,6 +57,27 @@ inline constexpr Limit kBlendParts{"data sets of a blend",
                                    "",
                                    "the job is refused",
                                    "RefusalsTest.ABlendHasAtMost1024Parts"};
+inline constexpr Limit kJobLabels{
+    "labels of a job, and of a query", 64, kCount, "", "the call is refused",
+    "LabelsTest.AJobHasAtMost64"};
+inline constexpr Limit kLabelNameBytes{"name of a label, and its value",
+                                       63,
+                                       kBytes,
+                                       "",
+                                       "the call is refused",
+                                       "LabelsTest.NamesAndValuesHaveAtMost63Characters"};
+inline constexpr Limit kLabelPrefixBytes{"prefix of a label's name",
+                                         253,
+                                         kBytes,
+                                         "",
+                                         "the call is refused",
+                                         "LabelsTest.PrefixesHaveAtMost253Characters"};
+inline constexpr Limit kTailLines{
+    "newest lines of a log that are asked for", 100'000, kCount, "", "the call is refused",
+    "LineFilterTest.SelectionsAreBounded"};
+inline constexpr Limit kGrepBytes{
+    "regular expression for lines of a log", 1'000, kBytes, "", "the call is refused",
+    "LineFilterTest.SelectionsAreBounded"};
 inline constexpr Limit kEndedJobs{"ended jobs that are kept",
                                   1'000,
                                   kCount,
@@ -262,6 +283,11 @@ inline constexpr const Limit* kAllLimits[] = {
     &limits::kPageEntries,
     &limits::kCordonReasonBytes,
     &limits::kBlendParts,
+    &limits::kJobLabels,
+    &limits::kLabelNameBytes,
+    &limits::kLabelPrefixBytes,
+    &limits::kTailLines,
+    &limits::kGrepBytes,
     &limits::kEndedJobs,
     &limits::kStreamsPerConnection,
     &limits::kLogReaderBytes,

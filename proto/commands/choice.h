@@ -3,6 +3,7 @@
 // Flags whose value is one of a few words, and the flag that is such a flag everywhere: -o.
 
 #include <string>
+#include <vector>
 
 #include "proto/document/document.h"
 
@@ -15,6 +16,10 @@ namespace stretto {
 
 // Lets an option take one of the words of "table|json|yaml". A refusal suggests the nearest.
 void Choice(CLI::Option* option, const std::string& words);
+
+// Lets an option take several of these words, separated by commas, in any case. `type` names them
+// in the help.
+void Choices(CLI::Option* option, const std::string& type, const std::vector<std::string>& words);
 
 // Adds `-o, --format` for a command that prints an answer. `format` must outlive the parsing.
 CLI::Option* AddFormat(CLI::App* command, std::string* format);

@@ -10,7 +10,7 @@
 namespace stretto {
 
 // The kind of a value, and so how a shell completes it: FILE, DIR, PATH, PREFIX, FOLDER and MODEL
-// are files; JOB, WORKER, CONTEXT; one of a few words ("table|json|yaml"); or any other word for
+// are files; JOB, WORKER, CONTEXT, STATE and FIELD are names; one of a few words ("table|json|yaml"); or any other word for
 // free text.
 using ValueKind = std::string;
 

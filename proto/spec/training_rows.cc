@@ -166,6 +166,12 @@ std::vector<Field> TrainingRows() {
        .help = "Project whose quota the job uses: 1 to 63 of a-z, 0-9 and \"-\", starting with a "
                "letter and not ending with \"-\".",
        .value = "default"},
+      {.path = "labels",
+       .help = "Words by which to find the job, as `stretto job list --label` does: a mapping of "
+               "at most 64 names to values. A name has 1 to 63 letters, digits, \"-\", \"_\" and "
+               "\".\", begins and ends with a letter or digit, and may have a domain and \"/\" "
+               "before it. A value is the same or empty. They change nothing else.",
+       .derived = "none"},
       {.path = "restart",
        .help = "Starts the job again when an attempt fails: as a new attempt on workers that are "
                "alive, from the newest checkpoint of the job, or from its first state if there is "

@@ -19,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "proto/base/files.h"
 #include "proto/base/status_macros.h"
+#include "proto/logs/line_filter.h"
 #include "worker/report/trace_log.h"
 
 namespace stretto::daemon {
@@ -52,18 +53,29 @@ struct LogStreams::Stream {
   bool follow = false;
   FileDescriptor file;
   std::string path;
-  std::string tail;  // read but not sent: less than a line
+  std::string rest;    // read but not used: less than a line
+  int64_t offset = 0;  // in the file, of `rest`
+  LineFilter filter;
+  // Of the newest lines alone: as many. The first reading then finds where they begin, and ends with
+  // nullopt; the second one sends.
+  std::optional<int64_t> newest;
+  std::deque<int64_t> begins;  // of the newest lines so far
   std::optional<TraceReader> trace;
   int64_t credit = 0;   // records of the trace that may be sent
   absl::Status opened;  // an error is the stream's only chunk
 
   absl::Status Open(const RunFolders& folders, const LogRequest& request);
+  absl::Status OpenLog(const std::string& log, const LogRequest& request);
   // Returns a chunk, or nothing at present; the last chunk has `end`. `again`: more may be
   // available immediately.
   std::optional<LogData> Read(int64_t id, const std::function<bool(const RankKey&)>& alive,
                               bool* again);
   std::optional<LogData> ReadTrace(int64_t id);
   std::optional<LogData> ReadLog(int64_t id, bool may_grow, bool* again);
+  // Takes the next lines out of `rest`; everything in it at the end of the file.
+  std::string TakeLines(bool at_end);
+  void NoteBegins(absl::string_view lines);
+  absl::Status SeekToNewest();
 };
 
 absl::Status LogStreams::Stream::Open(const RunFolders& folders, const LogRequest& request) {
@@ -78,10 +90,22 @@ absl::Status LogStreams::Stream::Open(const RunFolders& folders, const LogReques
     credit = request.credit();
     return absl::OkStatus();
   }
+  const absl::Status log = OpenLog(folder->log(), request);
+  return absl::IsNotFound(log) ? none : log;
+}
+
+absl::Status LogStreams::Stream::OpenLog(const std::string& log, const LogRequest& request) {
   follow = request.follow();
-  path = folder->log();
+  path = log;
+  ASSIGN_OR_RETURN(filter, LineFilter::Make(request.selection()));
+  if (request.selection().has_tail_lines()) newest = request.selection().tail_lines();
   file = FileDescriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  return file.valid() ? absl::OkStatus() : none;
+  if (!file.valid()) return absl::NotFoundError(path);
+  offset = std::max<int64_t>(0, request.offset());
+  // A position behind the end has no lines; a pipe, which has none, is read from its begin.
+  if (offset > 0 && ::lseek(file.get(), offset, SEEK_SET) < 0)
+    return ErrnoStatus(errno, "seek in " + path);
+  return absl::OkStatus();
 }
 
 std::optional<LogData> LogStreams::Stream::ReadTrace(int64_t id) {
@@ -103,8 +127,38 @@ std::optional<LogData> LogStreams::Stream::ReadTrace(int64_t id) {
   return data;
 }
 
+std::string LogStreams::Stream::TakeLines(bool at_end) {
+  const size_t line_end = rest.rfind('\n');
+  const bool cut = rest.size() >= kLogChunkBytes && line_end == std::string::npos;
+  const size_t size = at_end || cut                   ? rest.size()
+                      : line_end != std::string::npos ? line_end + 1
+                                                      : 0;
+  std::string lines = rest.substr(0, size);
+  rest.erase(0, size);
+  return lines;
+}
+
+void LogStreams::Stream::NoteBegins(absl::string_view lines) {
+  for (int64_t begin = offset; !lines.empty();) {
+    const size_t end = lines.find('\n');
+    const size_t size = end == lines.npos ? lines.size() : end + 1;
+    if (filter.Selects(lines.substr(0, end == lines.npos ? size : end))) begins.push_back(begin);
+    if (static_cast<int64_t>(begins.size()) > *newest) begins.pop_front();
+    begin += static_cast<int64_t>(size);
+    lines.remove_prefix(size);
+  }
+}
+
+absl::Status LogStreams::Stream::SeekToNewest() {
+  if (!begins.empty()) offset = begins.front();
+  newest.reset();
+  begins.clear();
+  return ::lseek(file.get(), offset, SEEK_SET) < 0 ? ErrnoStatus(errno, "seek in " + path)
+                                                   : absl::OkStatus();
+}
+
 std::optional<LogData> LogStreams::Stream::ReadLog(int64_t id, bool may_grow, bool* again) {
-  std::string block(kLogChunkBytes - tail.size(), '\0');
+  std::string block(kLogChunkBytes - rest.size(), '\0');
   const ssize_t n = ::read(file.get(), block.data(), block.size());
   *again = n > 0 || (n < 0 && errno == EINTR);
   if (n < 0 && *again) return std::nullopt;
@@ -112,18 +166,21 @@ std::optional<LogData> LogStreams::Stream::ReadLog(int64_t id, bool may_grow, bo
     return ErrorChunk(id, key.rank, std::string(ErrnoStatus(errno, "read " + path).message()));
   }
   block.resize(n);
-  tail += block;
-  if (n == 0 && may_grow) return std::nullopt;
+  rest += block;
+  if (n == 0 && may_grow && !newest) return std::nullopt;
 
-  LogData data = Chunk(id, key.rank);
-  const size_t line_end = tail.rfind('\n');
-  const bool full = tail.size() >= kLogChunkBytes;
-  if (n == 0 || (full && line_end == std::string::npos)) {
-    data.set_data(std::exchange(tail, {}));
-  } else if (line_end != std::string::npos) {
-    data.set_data(tail.substr(0, line_end + 1));
-    tail.erase(0, line_end + 1);
+  const std::string lines = TakeLines(n == 0);
+  if (newest) NoteBegins(lines);
+  offset += static_cast<int64_t>(lines.size());
+  if (newest) {
+    *again = true;
+    const absl::Status found = n == 0 ? SeekToNewest() : absl::OkStatus();
+    if (!found.ok()) return ErrorChunk(id, key.rank, std::string(found.message()));
+    return std::nullopt;
   }
+  LogData data = Chunk(id, key.rank);
+  data.set_data(filter.Take(lines));
+  data.set_end_offset(offset);
   data.set_end(n == 0);
   if (data.data().empty() && !data.end()) return std::nullopt;
   return data;

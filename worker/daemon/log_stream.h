@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Streams trainer logs and recorded steps to the coordinator. One thread reads files; the session
+// Streams trainer logs, or the lines of them that somebody wants, and recorded steps to the
+// coordinator. One thread reads files; the session
 // takes chunks when the connection is free. A followed log is polled every 200 ms: the kernel
 // writes it for a process that may be gone, so nobody can announce a line.
 

@@ -25,6 +25,7 @@
 #include "proto/base/status_macros.h"
 #include "proto/base/units.h"
 #include "proto/commands/choice.h"
+#include "proto/commands/ranges.h"
 #include "worker/checkpoint/checkpoint.h"
 #include "worker/checkpoint/job_folder.h"
 #include "worker/exchange/export_folder.h"
@@ -232,7 +233,7 @@ void AddExport(CLI::App* group) {
       "maximum size of the tensors in one file, such as 500MB or 2GB; only with --format hf "
       "(default: 5GB)");
   shard_size->type_name("SIZE");
-  shard_size->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))->check(CLI::PositiveNumber);
+  shard_size->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))->check(Integer(1, INT64_MAX));
   command->add_flag("--optimizer", flags->optimizer,
                     "also write the state of the optimizer, for checkpoint.resume_from; only for a "
                     "checkpoint and with --format hf");

@@ -11,6 +11,7 @@
 #include "proto/base/printable.h"
 #include "proto/base/status_macros.h"
 #include "proto/commands/choice.h"
+#include "proto/commands/ranges.h"
 #include "worker/tool/interrupt.h"
 #include "worker/tool/sample.h"
 
@@ -72,7 +73,7 @@ void AddSampleCommand(CLI::App& app) {
       ->add_option("--tokens", options->tokens,
                    "maximum number of tokens; the text ends earlier at the end of a document "
                    "and at the sequence length of the model")
-      ->check(CLI::NonNegativeNumber)
+      ->check(Integer(0, INT64_MAX))
       ->capture_default_str();
   command
       ->add_option("--temperature", options->choice.temperature,
@@ -96,7 +97,7 @@ void AddSampleCommand(CLI::App& app) {
                    "token that ends the text (default: the one that hf:FOLDER names)")
       ->type_name("TOKEN");
   command->add_option("--threads", options->threads, "number of threads (default: one per core)")
-      ->check(CLI::Range(1, 1024));
+      ->check(Integer(1, 1024));
   const auto format = std::make_shared<std::string>("table");
   AddFormat(command, format.get());
   command->add_flag("--stats", options->stats, "print tokens per second to standard error");

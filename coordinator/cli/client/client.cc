@@ -295,4 +295,12 @@ std::string ErrorReason(const absl::Status& status) {
   return Payload<google::rpc::ErrorInfo>(status, kErrorInfo).reason();
 }
 
+std::string ErrorDetail(const absl::Status& status, const std::string& key) {
+  const auto info = Payload<google::rpc::ErrorInfo>(status, kErrorInfo);
+  for (const auto& entry : info.metadata()) {
+    if (entry.key() == key) return entry.value();
+  }
+  return "";
+}
+
 }  // namespace stretto::cli

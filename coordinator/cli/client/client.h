@@ -28,6 +28,8 @@ std::vector<FieldViolation> FieldViolations(const absl::Status& status);
 // Returns the reason of the google.rpc.ErrorInfo in an error. It is empty if there is none: then
 // the error occurred on the way and is not from the coordinator.
 std::string ErrorReason(const absl::Status& status);
+// Returns a value of its metadata, such as that of "job"; empty if there is none.
+std::string ErrorDetail(const absl::Status& status, const std::string& key);
 
 // One thread at a time. Errors are the server's, with its details as payloads under their type URL.
 class Client {

@@ -47,10 +47,17 @@ Cluster ToCluster(const Context& context, const std::filesystem::path& folder) {
 }  // namespace
 
 absl::Status CheckCoordinator(const std::string& addresses) {
-  const absl::Status valid = ParseAddressList(addresses).status();
-  if (valid.ok()) return valid;
-  return absl::InvalidArgumentError(
-      absl::StrCat(valid.message(), ", or several, separated by commas"));
+  const absl::StatusOr<std::vector<std::string>> list = ParseAddressList(addresses);
+  if (!list.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(list.status().message(), ", or several, separated by commas"));
+  }
+  for (const std::string& address : *list) {
+    if (ParseAddress(address)->port > 0) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("found \"", address, "\", expected a port from 1 to 65535"));
+  }
+  return absl::OkStatus();
 }
 
 std::string ConfigPath(const Variable& variable) {
@@ -143,7 +150,10 @@ absl::StatusOr<Cluster> ChooseCluster(const ClusterFlags& flags, const Variable&
   Overlay(flags.cluster, &cluster);
   if (cluster.coordinator.empty()) cluster.coordinator = kDefaultCoordinator;
   if (const absl::Status valid = CheckCoordinator(cluster.coordinator); !valid.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat("coordinator: ", valid.message()));
+    // Those of the file have been checked with it.
+    const bool flag = !flags.cluster.coordinator.empty();
+    return absl::InvalidArgumentError(
+        absl::StrCat(flag ? "--coordinator" : "STRETTO_COORDINATOR", ": ", valid.message()));
   }
   return cluster;
 }

@@ -28,19 +28,14 @@ struct FollowResult {
   bool detached = false;  // interrupted before the job ended, or was enough
 };
 
-// Returns true for errors after which the same call may succeed: the coordinator is restarting, or
-// the network is briefly unavailable.
-bool IsTransient(const absl::Status& status);
-
 // Follows from the step behind `after_step`. Errors: those of WatchJob; Unavailable if the coordinator did not
 // return within invocation.give_up.
 absl::StatusOr<FollowResult> FollowJob(const Invocation& invocation, const std::string& name,
                                        const FollowHandlers& handlers, int64_t after_step = 0);
 
-// Writes the log of one rank (of all if `rank` < 0) to `sink`, each byte once. With `follow`,
-// continues until the job has ended, and reconnects as above. Cancelled when interrupted.
-absl::Status FollowLogs(const Invocation& invocation, const std::string& name, int rank,
-                        bool follow,
+// Writes the lines that `request` asks for to `sink`, each once. If it follows, continues until the
+// job has ended, and reconnects as above. Cancelled when interrupted.
+absl::Status FollowLogs(const Invocation& invocation, v1alpha1::StreamJobLogsRequest request,
                         const std::function<void(int rank, const std::string& data)>& sink,
                         const std::function<void(const std::string&)>& on_notice);
 

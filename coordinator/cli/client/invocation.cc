@@ -2,7 +2,9 @@
 #include "coordinator/cli/client/invocation.h"
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/cli/client/names.h"
 #include "coordinator/cli/yaml/message_text.h"
+#include "proto/base/nearest_name.h"
 #include "proto/base/printable.h"
 #include "proto/base/units.h"
 
@@ -36,6 +38,17 @@ std::string TransportError(const Invocation& invocation, const absl::Status& sta
   return absl::StrCat(status.message());
 }
 
+// Returns the nearest name to one that the coordinator does not know; empty if there is none.
+std::string NearestKnown(const Invocation& invocation, const absl::Status& status) {
+  constexpr int kLooked = 1000;
+  const std::string reason = ErrorReason(status);
+  if (reason == "JOB_NOT_FOUND")
+    return NearestName(ErrorDetail(status, "job"), JobNames(invocation.client, kLooked));
+  if (reason == "WORKER_NOT_FOUND")
+    return NearestName(ErrorDetail(status, "worker"), WorkerNames(invocation.client, kLooked));
+  return "";
+}
+
 }  // namespace
 
 std::string Hint(const Invocation& invocation, absl::string_view arguments) {
@@ -55,7 +68,9 @@ ExitCode ReportError(const Invocation& invocation, const absl::Status& status,
   if (!violations.empty()) return kError;
   const std::string text = ErrorReason(status).empty() ? TransportError(invocation, status)
                                                        : std::string(status.message());
-  err << "error: " << Printable(text) << "\n";
+  const std::string near = NearestKnown(invocation, status);
+  err << "error: " << Printable(text)
+      << (near.empty() ? "" : absl::StrCat("; did you mean \"", near, "\"?")) << "\n";
   return kError;
 }
 

@@ -27,6 +27,7 @@ struct Invocation {
   // How long to retry a lost coordinator, and the pause between two attempts.
   absl::Duration give_up = absl::Seconds(60);
   absl::Duration retry_interval = absl::Milliseconds(500);
+  absl::Duration refresh = absl::Seconds(2);  // between two looks at what no stream reports
 };
 
 // Returns "stretto ARGUMENTS" with the flags that the user gave, ready to be typed.

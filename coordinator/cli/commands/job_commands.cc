@@ -1,64 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Each command is one or two calls of the client and a print. If the connection fails during a
-// submit, it reports that the job may have been created, and how to find out.
+// Each command is one or two calls of the client and a print.
 
 #include "coordinator/cli/commands/job_commands.h"
-
-#include <algorithm>
-#include <iostream>
-#include <iterator>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "coordinator/cli/client/follow.h"
-#include "coordinator/cli/commands/dry_run.h"
-#include "coordinator/cli/commands/watch_commands.h"
 #include "coordinator/cli/text/job_text.h"
 #include "coordinator/cli/text/resource_name.h"
-#include "proto/base/files.h"
-#include "proto/base/ids.h"
 #include "proto/base/printable.h"
-#include "proto/base/status_macros.h"
 
 namespace stretto::cli {
 namespace {
 
-constexpr int kJobsPerPage = 100;
-
-absl::StatusOr<JobFile> ReadJobFile(const SubmitOptions& options) {
-  const bool standard_input = options.file == "-";
-  std::string text;
-  if (standard_input) {
-    text.assign(std::istreambuf_iterator<char>(std::cin), {});
-  } else {
-    ASSIGN_OR_RETURN(text, ReadFile(options.file));
-  }
-  ASSIGN_OR_RETURN(JobFile job, ParseJobFile(text, standard_input ? "stdin" : options.file));
-  if (!options.name.empty()) job.name = ShortResourceName(options.name);
-  if (job.name.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        job.file, ": found no job name, expected a line `name: my-job` or the flag --name my-job"));
-  }
-  return job;
-}
-
-// Called after an error that leaves open whether the job was created.
-void ExplainUnknown(const Invocation& invocation, const absl::Status& status,
-                    const v1alpha1::CreateJobRequest& request) {
-  if (!IsTransient(status) || request.validate_only()) return;
-  invocation.terminal.err
-      << "Retry with --request-id " << request.request_id()
-      << " to create the job exactly once, whether or not this request arrived.\n";
-}
-
 // Makes a call about one job, and prints the state that the job has then.
 template <class Request>
 ExitCode ChangeJob(const Invocation& invocation, const std::string& name,
-                   absl::StatusOr<v1alpha1::Job> (Client::*call)(const Request&)) {
-  Request request;
+                   absl::StatusOr<v1alpha1::Job> (Client::*call)(const Request&),
+                   Request request = {}) {
   request.set_name(ResourceName("jobs", name));
   const absl::StatusOr<v1alpha1::Job> job = (invocation.client.*call)(request);
   if (!job.ok()) return ReportError(invocation, job.status());
@@ -109,60 +69,6 @@ ExitCode AwaitCheckpoint(const Invocation& invocation, const v1alpha1::Job& job)
 
 }  // namespace
 
-ExitCode SubmitJob(const Invocation& invocation, const SubmitOptions& options) {
-  const absl::StatusOr<JobFile> file = ReadJobFile(options);
-  if (!file.ok()) {
-    invocation.terminal.err << "error: " << Printable(file.status().message()) << "\n";
-    return kError;
-  }
-  v1alpha1::CreateJobRequest request;
-  request.set_job_id(file->name);
-  *request.mutable_job()->mutable_spec() = file->spec;
-  request.set_request_id(options.request_id.empty() ? NewUid() : options.request_id);
-  request.set_validate_only(options.dry_run);
-  const absl::StatusOr<v1alpha1::Job> job = invocation.client.CreateJob(request);
-  if (!job.ok()) {
-    const ExitCode code = ReportError(invocation, job.status(), &*file);
-    ExplainUnknown(invocation, job.status(), request);
-    return code;
-  }
-  const bool table = invocation.format == OutputFormat::kTable;
-  if (options.dry_run) return DryRun(invocation, *job, options.planner);
-  invocation.terminal.err << "job " << file->name << " created\n";
-  if (options.follow) return WatchJob(invocation, job->name(), FollowStyle::kLines);
-  if (options.wait) return WatchJob(invocation, job->name(), FollowStyle::kQuiet);
-  if (!table) PrintMessage(invocation, *job);
-  invocation.terminal.err << "Next:\n  " << Hint(invocation, absl::StrCat("job watch ", file->name))
-                          << "\n  " << Hint(invocation, absl::StrCat("job describe ", file->name))
-                          << "\n";
-  return kOk;
-}
-
-ExitCode ListJobs(const Invocation& invocation, int limit, const std::string& project) {
-  v1alpha1::ListJobsResponse all;
-  v1alpha1::ListJobsRequest request;
-  request.set_project(project);
-  request.set_page_size(kJobsPerPage);
-  do {
-    absl::StatusOr<v1alpha1::ListJobsResponse> page = invocation.client.ListJobs(request);
-    if (!page.ok()) return ReportError(invocation, page.status());
-    request.set_page_token(page->next_page_token());
-    for (v1alpha1::Job& job : *page->mutable_jobs()) {
-      if (limit == 0 || all.jobs_size() < limit) *all.add_jobs() = std::move(job);
-    }
-  } while (!request.page_token().empty() && (limit == 0 || all.jobs_size() < limit));
-  if (invocation.format != OutputFormat::kTable) {
-    PrintMessage(invocation, all);
-  } else if (all.jobs_size() == 0) {
-    invocation.terminal.err << (project.empty() ? "no jobs yet" : "no jobs of this project yet")
-                            << "\nNext:\n  " << Hint(invocation, "job submit JOB.yaml --follow")
-                            << "\n";
-  } else {
-    invocation.terminal.out << JobTable({all.jobs().begin(), all.jobs().end()}, absl::Now());
-  }
-  return kOk;
-}
-
 ExitCode GetJob(const Invocation& invocation, const std::string& name) {
   v1alpha1::GetJobRequest request;
   request.set_name(ResourceName("jobs", name));
@@ -206,8 +112,10 @@ ExitCode SuspendJob(const Invocation& invocation, const std::string& name) {
   return ChangeJob<v1alpha1::SuspendJobRequest>(invocation, name, &Client::SuspendJob);
 }
 
-ExitCode ResumeJob(const Invocation& invocation, const std::string& name) {
-  return ChangeJob<v1alpha1::ResumeJobRequest>(invocation, name, &Client::ResumeJob);
+ExitCode ResumeJob(const Invocation& invocation, const std::string& name, int64_t steps) {
+  v1alpha1::ResumeJobRequest request;
+  if (steps > 0) request.set_steps(steps);
+  return ChangeJob(invocation, name, &Client::ResumeJob, request);
 }
 
 ExitCode DeleteJob(const Invocation& invocation, const std::string& name) {

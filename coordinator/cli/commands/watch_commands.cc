@@ -8,17 +8,21 @@
 #include <cmath>
 #include <iterator>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
 #include "coordinator/cli/client/follow.h"
+#include "coordinator/cli/client/reconnector.h"
 #include "coordinator/cli/screen/live_line.h"
 #include "coordinator/cli/screen/loss_curve.h"
 #include "coordinator/cli/screen/progress.h"
 #include "coordinator/cli/screen/watch_screen.h"
 #include "coordinator/cli/text/job_text.h"
 #include "coordinator/cli/text/resource_name.h"
+#include "coordinator/cli/text/times.h"
 #include "proto/base/printable.h"
 #include "proto/document/document.h"
 
@@ -149,11 +153,22 @@ ExitCode WatchJob(const Invocation& invocation, const std::string& name, FollowS
   return CodeOf(result->job.state());
 }
 
-ExitCode JobLogs(const Invocation& invocation, const std::string& name, int rank, bool follow) {
-  const std::string id = ShortResourceName(name);
+ExitCode JobLogs(const Invocation& invocation, const LogOptions& options) {
+  const std::string id = ShortResourceName(options.name);
+  v1alpha1::StreamJobLogsRequest request;
+  request.set_name(ResourceName("jobs", id));
+  request.set_follow(options.follow);
+  if (options.rank >= 0) request.set_rank(options.rank);
+  if (options.tail >= 0) request.mutable_selection()->set_tail_lines(options.tail);
+  if (!options.grep.empty()) request.mutable_selection()->set_grep(options.grep);
+  if (!options.since.empty()) {
+    const absl::StatusOr<absl::Time> since = ParsePast(options.since, absl::Now());
+    if (!since.ok()) return ReportError(invocation, since.status());  // the flag has checked it
+    *request.mutable_selection()->mutable_since() = ToTimestamp(*since);
+  }
   const auto sink = [&](int from, const std::string& data) {
     const std::string text = invocation.terminal.live ? Printable(data) : data;
-    if (rank >= 0) {
+    if (options.rank >= 0) {
       invocation.terminal.out << text << std::flush;
       return;
     }
@@ -164,10 +179,9 @@ ExitCode JobLogs(const Invocation& invocation, const std::string& name, int rank
     invocation.terminal.out << std::flush;
   };
   const auto notice = [&](const std::string& text) { invocation.terminal.err << text << "\n"; };
-  const absl::Status status =
-      FollowLogs(invocation, ResourceName("jobs", id), rank, follow, sink, notice);
+  const absl::Status status = FollowLogs(invocation, std::move(request), sink, notice);
   if (status.ok()) return kOk;
-  if (follow && invocation.interrupt.raised()) return Detach(invocation, id);
+  if (options.follow && invocation.interrupt.raised()) return Detach(invocation, id);
   return ReportError(invocation, status);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 // The commands that follow a job: watch, logs and curve. Each prints and returns the exit code.
 
+#include <cstdint>
 #include <string>
 
 #include "coordinator/cli/client/invocation.h"
@@ -15,8 +16,15 @@ enum class FollowStyle { kQuiet, kLines, kScreen };
 // YAML have every event as one line or document, or with kQuiet only the job as it ended.
 ExitCode WatchJob(const Invocation& invocation, const std::string& name, FollowStyle style);
 
-// `rank` < 0 prints the logs of all ranks, with the rank before each line.
-ExitCode JobLogs(const Invocation& invocation, const std::string& name, int rank, bool follow);
+struct LogOptions {
+  std::string name;
+  int rank = -1;  // < 0: of all, with the rank before each line
+  bool follow = false;
+  int64_t tail = -1;  // the newest lines of each rank; < 0: all
+  std::string since;  // as ParsePast takes it; empty: all
+  std::string grep;   // empty: all
+};
+ExitCode JobLogs(const Invocation& invocation, const LogOptions& options);
 
 // Draws the losses so far.
 ExitCode JobCurve(const Invocation& invocation, const std::string& name, int height);

@@ -8,6 +8,7 @@
 #include "coordinator/cli/text/resource_name.h"
 #include "coordinator/cli/text/worker_text.h"
 #include "proto/base/printable.h"
+#include "proto/base/status_macros.h"
 
 namespace stretto::cli {
 namespace {
@@ -31,26 +32,29 @@ ExitCode Show(const Invocation& invocation, const absl::StatusOr<v1alpha1::Worke
 
 }  // namespace
 
-ExitCode ListWorkers(const Invocation& invocation) {
+absl::StatusOr<v1alpha1::ListWorkersResponse> FetchWorkers(Client& client) {
   v1alpha1::ListWorkersResponse all;
   v1alpha1::ListWorkersRequest request;
   request.set_page_size(kWorkersPerPage);
   do {
-    absl::StatusOr<v1alpha1::ListWorkersResponse> page = invocation.client.ListWorkers(request);
-    if (!page.ok()) return ReportError(invocation, page.status());
-    request.set_page_token(page->next_page_token());
-    for (v1alpha1::Worker& worker : *page->mutable_workers()) {
-      *all.add_workers() = std::move(worker);
-    }
+    ASSIGN_OR_RETURN(v1alpha1::ListWorkersResponse page, client.ListWorkers(request));
+    request.set_page_token(page.next_page_token());
+    for (v1alpha1::Worker& worker : *page.mutable_workers()) *all.add_workers() = std::move(worker);
   } while (!request.page_token().empty());
+  return all;
+}
+
+ExitCode ListWorkers(const Invocation& invocation) {
+  const absl::StatusOr<v1alpha1::ListWorkersResponse> all = FetchWorkers(invocation.client);
+  if (!all.ok()) return ReportError(invocation, all.status());
   if (invocation.format != OutputFormat::kTable) {
-    PrintMessage(invocation, all);
-  } else if (all.workers_size() == 0) {
+    PrintMessage(invocation, *all);
+  } else if (all->workers_size() == 0) {
     invocation.terminal.err
         << "no workers yet\nNext, on each node:\n  stretto-worker --state-dir DIR --coordinator "
         << invocation.client.address() << "\n";
   } else {
-    invocation.terminal.out << WorkerTable({all.workers().begin(), all.workers().end()},
+    invocation.terminal.out << WorkerTable({all->workers().begin(), all->workers().end()},
                                            absl::Now());
   }
   return kOk;

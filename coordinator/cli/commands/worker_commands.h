@@ -8,6 +8,9 @@
 
 namespace stretto::cli {
 
+// Returns the workers of all pages.
+absl::StatusOr<v1alpha1::ListWorkersResponse> FetchWorkers(Client& client);
+
 ExitCode ListWorkers(const Invocation& invocation);
 ExitCode GetWorker(const Invocation& invocation, const std::string& name);
 // With `drain`, also moves the jobs that run there.

@@ -47,6 +47,7 @@ std::string TypeName(const FieldDescriptor& field) {
     case FieldDescriptor::CPPTYPE_STRING:
       return field.type() == FieldDescriptor::TYPE_BYTES ? "bytes" : "string";
     case FieldDescriptor::CPPTYPE_MESSAGE:
+      if (field.is_map()) return "mapping of strings";  // the API has no other
       if (field.message_type()->full_name() == kTime) return "time";
       if (field.message_type()->full_name() == kDuration) return "duration";
       return field.message_type()->name();
@@ -76,7 +77,7 @@ const Field* RowOf(absl::string_view path) {
 
 FieldDoc DocOf(const FieldDescriptor& field, const std::string& path) {
   FieldDoc doc;
-  if (field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE &&
+  if (field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE && !field.is_map() &&
       !WrittenAsOneValue(*field.message_type())) {
     doc = ExplainMessage(*field.message_type(), path);
     doc.about = doc.comment;
@@ -90,7 +91,7 @@ FieldDoc DocOf(const FieldDescriptor& field, const std::string& path) {
     }
   }
   doc.path = path;
-  doc.type = absl::StrCat(field.is_repeated() ? "[]" : "", TypeName(field));
+  doc.type = absl::StrCat(field.is_repeated() && !field.is_map() ? "[]" : "", TypeName(field));
   const Field* row = RowOf(path);
   if (row != nullptr && row->values != nullptr) doc.values = row->values();
   doc.comment = row != nullptr ? CommentOfRow(*row) : CommentOf(field);
@@ -165,7 +166,7 @@ absl::StatusOr<FieldDoc> ExplainField(absl::string_view path) {
     field = type->FindFieldByName(words[i]);
     if (field == nullptr) return Unknown(words[i], where, FieldNames(*type));
     absl::StrAppend(&where, ".", words[i]);
-    type = field->message_type();
+    type = field->is_map() ? nullptr : field->message_type();
     if (type != nullptr && WrittenAsOneValue(*type)) type = nullptr;
   }
   return field == nullptr ? ExplainMessage(*type, root) : DocOf(*field, where);

@@ -102,9 +102,10 @@ class Replies {
   // `before` is the prefix of each value: "--output=".
   void AddValues(const ValueKind& kind, const GivenFlags& given, const std::string& before = "") {
     constexpr const char* kFiles[] = {"FILE", "DIR", "PATH", "PREFIX", "FOLDER", "MODEL"};
+    constexpr const char* kNames[] = {"JOB", "WORKER", "CONTEXT", "STATE", "FIELD"};
     if (std::count(std::begin(kFiles), std::end(kFiles), kind) > 0) {
       completion_.files = true;
-    } else if (kind == "JOB" || kind == "WORKER" || kind == "CONTEXT") {
+    } else if (std::count(std::begin(kNames), std::end(kNames), kind) > 0) {
       for (const std::string& name : names_(kind, given)) Add(before + name, "");
     } else if (absl::StrContains(kind, '|')) {
       for (const std::string& word : std::vector<std::string>(absl::StrSplit(kind, '|'))) {

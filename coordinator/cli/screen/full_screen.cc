@@ -65,4 +65,13 @@ std::string FullScreen::ReadKeys() {
   return later ? "" : kEndOfKeys;
 }
 
+bool FullScreen::ReadQuit() {
+  return ReadKeys().find_first_of(std::string("qQ") + kEndOfKeys) != std::string::npos;
+}
+
+void FullScreen::Drain(int event_fd) {
+  uint64_t count = 0;
+  [[maybe_unused]] const ssize_t size = read(event_fd, &count, sizeof count);
+}
+
 }  // namespace stretto::cli

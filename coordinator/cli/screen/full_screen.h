@@ -30,6 +30,10 @@ class FullScreen {
   // Returns the pressed keys, and kEndOfKeys once the terminal is gone.
   static constexpr char kEndOfKeys[] = "\x04";
   std::string ReadKeys();
+  // Reads the keys; returns whether `q` is among them, or the terminal is gone.
+  bool ReadQuit();
+  // Empties an event that was readable, or was not.
+  static void Drain(int event_fd);
 
  private:
   std::ostream& out_;

@@ -18,11 +18,6 @@ constexpr absl::Duration kFrame = absl::Milliseconds(100);
 constexpr int kClockMs = 1000;  // interval of redraws without events, for the clock
 constexpr absl::Duration kAsk = absl::Seconds(2);
 
-void Drain(int fd) {
-  uint64_t count = 0;
-  [[maybe_unused]] const ssize_t size = read(fd, &count, sizeof count);  // an empty read is fine
-}
-
 }  // namespace
 
 WatchScreen::WatchScreen(const Invocation& invocation, const std::string& job)
@@ -82,11 +77,10 @@ void WatchScreen::DrawLoop() {
                       {changed_.get(), POLLIN, 0},
                       {invocation_.interrupt.resize_fd(), POLLIN, 0}};
     poll(ready, std::size(ready), kClockMs);
-    Drain(changed_.get());
-    Drain(invocation_.interrupt.resize_fd());
+    FullScreen::Drain(changed_.get());
+    FullScreen::Drain(invocation_.interrupt.resize_fd());
     if (ready[1].revents == 0) continue;
-    if (screen_.ReadKeys().find_first_of(std::string("qQ") + FullScreen::kEndOfKeys) !=
-        std::string::npos) {
+    if (screen_.ReadQuit()) {
       invocation_.interrupt.Raise();
       return;
     }

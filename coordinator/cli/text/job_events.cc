@@ -16,7 +16,7 @@ namespace {
 
 using v1alpha1::Condition;
 
-std::string ConditionText(const Condition& condition) {
+std::string ConditionText(const v1alpha1::Job& job, const Condition& condition) {
   // This condition's message names the newest checkpoint, but its time is that of the first.
   const bool dated = condition.type() != "Checkpointed";
   const std::string status = condition.status() == Condition::TRUE
@@ -24,7 +24,8 @@ std::string ConditionText(const Condition& condition) {
                                  : absl::StrCat(" ", Condition::Status_Name(condition.status()));
   std::string text = absl::StrCat(condition.type(), status);
   if (!condition.reason().empty()) absl::StrAppend(&text, ", ", condition.reason());
-  if (dated && !condition.message().empty()) absl::StrAppend(&text, ": ", condition.message());
+  const bool news = !condition.message().empty() && !SaysFirstFailure(job, condition.message());
+  if (dated && news) absl::StrAppend(&text, ": ", condition.message());
   return text;
 }
 
@@ -37,7 +38,7 @@ std::vector<JobEvent> EventsOf(const v1alpha1::Job& job) {
   };
   add(job.create_time(), "created");
   for (const Condition& condition : job.conditions()) {
-    add(condition.last_transition_time(), ConditionText(condition));
+    add(condition.last_transition_time(), ConditionText(job, condition));
   }
   add(job.start_time(), "first rank prepared");
   if (job.has_first_failure()) add(job.first_failure().time(), FailureText(job.first_failure()));

@@ -34,9 +34,10 @@ using v1alpha1::Job;
 std::string ConditionTable(const Job& job, absl::Time now) {
   std::vector<std::vector<std::string>> rows;
   for (const v1alpha1::Condition& condition : job.conditions()) {
-    rows.push_back({condition.type(), v1alpha1::Condition::Status_Name(condition.status()),
-                    condition.reason(), Age(condition.last_transition_time(), now),
-                    condition.message()});
+    rows.push_back(
+        {condition.type(), v1alpha1::Condition::Status_Name(condition.status()), condition.reason(),
+         Age(condition.last_transition_time(), now),
+         SaysFirstFailure(job, condition.message()) ? "the first failure" : condition.message()});
   }
   return Table({"CONDITION", "STATUS", "REASON", ">SINCE", "MESSAGE"}, rows);
 }
@@ -187,6 +188,8 @@ bool HasEnded(Job::State state) {
   return state == Job::SUCCEEDED || state == Job::FAILED || state == Job::CANCELLED;
 }
 
+std::vector<std::string> JobStates() { return AcceptedNames(*Job::State_descriptor()); }
+
 std::string JobTable(const std::vector<Job>& jobs, absl::Time now) {
   std::vector<std::vector<std::string>> rows;
   const bool queued = std::any_of(jobs.begin(), jobs.end(), IsQueuedSpecially);
@@ -221,6 +224,7 @@ std::string DescribeJob(const Job& job, absl::Time now, bool color) {
   fields.Add("Created", TimeText(job.create_time()));
   if (job.has_start_time()) fields.Add("Started", TimeText(job.start_time()));
   if (job.has_end_time()) fields.Add("Ended", TimeText(job.end_time()));
+  if (!job.spec().labels().empty()) fields.Add("Labels", LabelsText(job.spec()));
   if (IsQueuedSpecially(job)) {
     fields.Add("Queue", absl::StrCat("priority ", job.spec().queue().priority(), ", project ",
                                      job.spec().queue().project()));
@@ -314,6 +318,11 @@ std::string FailureText(const v1alpha1::FirstFailure& failure) {
     absl::StrAppend(&out, "\n  last operation: ", Escaped(failure.last_operation()));
   }
   return out;
+}
+
+bool SaysFirstFailure(const Job& job, const std::string& text) {
+  const std::string& message = job.first_failure().message();
+  return !message.empty() && absl::StrContains(text, message);
 }
 
 std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n')); }

@@ -13,6 +13,8 @@ namespace stretto::cli {
 // "RUNNING"; with `color`, green, red or yellow.
 std::string StateText(v1alpha1::Job::State state, bool color);
 bool HasEnded(v1alpha1::Job::State state);
+// The states as people type them: "pending", "preparing", ...
+std::vector<std::string> JobStates();
 
 // One line each for `job list` and `job get`.
 std::string JobTable(const std::vector<v1alpha1::Job>& jobs, absl::Time now);
@@ -25,6 +27,9 @@ std::string Summary(const v1alpha1::Job& job, bool color);
 
 // "rank 1 on worker-2 was killed by signal 9 (Killed) at step 12, backward".
 std::string FailureText(const v1alpha1::FirstFailure& failure);
+
+// Whether a message repeats that of the first failure, which is shown once.
+bool SaysFirstFailure(const v1alpha1::Job& job, const std::string& text);
 
 // Returns the text up to its first line break.
 std::string FirstLine(const std::string& text);

@@ -5,6 +5,7 @@
 #include "coordinator/cli/text/spec_text.h"
 
 #include <algorithm>
+#include <map>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -20,6 +21,13 @@ std::string LinkText(const v1alpha1::JobSpec& spec) {
   return absl::StrFormat("emulated link, %g Gbit/s, %g us latency",
                          spec.emulated_link().gigabits_per_second(),
                          spec.emulated_link().latency_microseconds());
+}
+
+std::string LabelsText(const v1alpha1::JobSpec& spec) {
+  const auto add = [](std::string* out, const auto& label) {
+    absl::StrAppend(out, label.first, label.second.empty() ? "" : "=", label.second);
+  };
+  return absl::StrJoin(std::map(spec.labels().begin(), spec.labels().end()), ", ", add);
 }
 
 std::string ModelText(const v1alpha1::JobSpec& spec) {

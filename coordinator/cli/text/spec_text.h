@@ -14,6 +14,9 @@ std::string LinkText(const v1alpha1::JobSpec& spec);
 // "llama3-8b: llama, 32 layers, hidden 4096, 32 heads on 8 of keys and values, sequence 8192".
 std::string ModelText(const v1alpha1::JobSpec& spec);
 
+// "sweep, team=speech".
+std::string LabelsText(const v1alpha1::JobSpec& spec);
+
 // "books, 1 % held out", "blend of books (70 %), llmc:web/*.bin (30 %)".
 std::string DataText(const v1alpha1::JobSpec& spec);
 

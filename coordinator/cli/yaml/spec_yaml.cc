@@ -105,6 +105,7 @@ class Filler {
   absl::Status FillRepeated(const YamlNode& list, const std::string& path,
                             const FieldDescriptor& field, Message* message) {
     Note(path, list.position);
+    message->GetReflection()->ClearField(message, &field);
     if (list.kind != YamlNode::Kind::kSequence) {
       return ErrorAt(
           file_, list.position,
@@ -169,7 +170,8 @@ YamlNode* ValueOf(YamlNode* node, absl::string_view name) {
 
 // Moves `name`, which belongs to the job and not to its spec, out of the mapping. `prefix` may
 // precede it.
-absl::Status TakeName(YamlNode* root, absl::string_view prefix, JobFile* job) {
+absl::Status TakeName(YamlNode* root, const std::string& file, absl::string_view prefix,
+                      JobFile* job) {
   const auto key = std::find_if(root->keys.begin(), root->keys.end(),
                                 [](const YamlNode& key) { return key.text == "name"; });
   if (key == root->keys.end()) return absl::OkStatus();
@@ -180,7 +182,7 @@ absl::Status TakeName(YamlNode* root, absl::string_view prefix, JobFile* job) {
   if (!is_string || !IsValidName(name)) {
     const SourcePosition position =
         value->kind == YamlNode::Kind::kNull ? key->position : value->position;
-    return ErrorAt(job->file, position,
+    return ErrorAt(file, position,
                    absl::StrCat("name: found ", Describe(*value),
                                 ", expected 1 to 63 characters of a-z, 0-9 and '-', starting with "
                                 "a letter and not ending with '-'"));
@@ -210,8 +212,8 @@ absl::Status TakeSpec(YamlNode* root, JobFile* job) {
     RETURN_IF_ERROR(Unwrap(job->file, *v1alpha1::DryRun::descriptor(), "job", root));
   if (root->kind != YamlNode::Kind::kMapping) return absl::OkStatus();  // FillMessage refuses it
   RETURN_IF_ERROR(Filler(job->file, nullptr).CheckDuplicates(*root, ""));
-  if (ValueOf(root, "spec") == nullptr) return TakeName(root, "", job);
-  RETURN_IF_ERROR(TakeName(root, "jobs/", job));
+  if (ValueOf(root, "spec") == nullptr) return TakeName(root, job->file, "", job);
+  RETURN_IF_ERROR(TakeName(root, job->file, "jobs/", job));
   return Unwrap(job->file, *v1alpha1::Job::descriptor(), "spec", root);
 }
 
@@ -230,11 +232,17 @@ absl::StatusOr<JobFile> ParseJobFile(const std::string& text, const std::string&
   return job;
 }
 
+absl::Status FillJob(YamlNode fields, const std::string& file, JobFile* job) {
+  RETURN_IF_ERROR(TakeName(&fields, file, "", job));
+  return FillMessage(fields, file, "", &job->spec, nullptr);
+}
+
 std::string Locate(const JobFile& job_file, absl::string_view field) {
   absl::ConsumePrefix(&field, "job.");
   absl::ConsumePrefix(&field, "spec.");
   std::string path(field == "job_id" ? "name" : field);
   while (!path.empty()) {
+    if (job_file.set.count(path) > 0) return absl::StrCat("--set ", path);
     if (const auto found = job_file.positions.find(path); found != job_file.positions.end()) {
       return absl::StrCat(job_file.file, ":", found->second.line, ":", found->second.column);
     }

@@ -11,6 +11,7 @@
 // read as a number, a truth value or null is a string only if it is quoted.
 
 #include <map>
+#include <set>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -29,6 +30,7 @@ struct JobFile {
   std::string name = {};  // empty when the file gives none
   v1alpha1::JobSpec spec = {};
   Positions positions = {};
+  std::set<std::string> set = {};  // paths of fields that --set has given since (set_field.h)
 };
 
 // InvalidArgument "FILE:LINE:COLUMN: FIELD: found ..., expected ..." for the first fault.
@@ -38,9 +40,13 @@ absl::StatusOr<JobFile> ParseJobFile(const std::string& text, const std::string&
 absl::Status FillMessage(const YamlNode& node, const std::string& file, const std::string& path,
                          google::protobuf::Message* message, Positions* positions);
 
+// Reads the fields of a job, with or without a name, over those that it has: lists take the place of
+// lists. `file` is for errors.
+absl::Status FillJob(YamlNode fields, const std::string& file, JobFile* job);
+
 // Returns "FILE:LINE:COLUMN" of a field as the server names it ("spec.parallelism.tp_size",
 // "job.spec.steps", "job_id"), or of the nearest enclosing field; "FILE" if the file has none of
-// it.
+// it; "--set PATH" if the field was given so.
 std::string Locate(const JobFile& job_file, absl::string_view field);
 
 }  // namespace stretto::cli

@@ -168,8 +168,9 @@ absl::Status CheckCharacters(const std::string& text, const std::string& file) {
 }  // namespace
 
 absl::Status ErrorAt(absl::string_view file, SourcePosition position, absl::string_view message) {
-  return absl::InvalidArgumentError(
-      absl::StrCat(file, ":", position.line, ":", position.column, ": ", message));
+  const std::string place =
+      position.line == 0 ? "" : absl::StrCat(":", position.line, ":", position.column);
+  return absl::InvalidArgumentError(absl::StrCat(file, place, ": ", message));
 }
 
 absl::StatusOr<YamlNode> ParseYaml(const std::string& text, const std::string& file) {

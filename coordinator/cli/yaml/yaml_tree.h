@@ -29,7 +29,7 @@ struct YamlNode {
   std::vector<YamlNode> values = {};  // of a mapping or sequence
 };
 
-// InvalidArgument "FILE:LINE:COLUMN: message".
+// InvalidArgument "FILE:LINE:COLUMN: message"; without position if its line is 0.
 absl::Status ErrorAt(absl::string_view file, SourcePosition position, absl::string_view message);
 
 // Errors: as above. `file` is used only in errors.

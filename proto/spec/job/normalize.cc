@@ -4,10 +4,13 @@
 // follow from other fields.
 #include "proto/spec/job/normalize.h"
 
+#include <google/protobuf/util/message_differencer.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
+#include <utility>
 
 #include "proto/spec/architecture.h"
 #include "proto/spec/fields.h"
@@ -152,6 +155,22 @@ JobSpec Normalize(JobSpec spec) {
   DeriveOptimizer(&spec);
   if (spec.has_restart()) DeriveRestart(spec.mutable_restart());
   return spec;
+}
+
+JobSpec WithoutDefaults(const JobSpec& normalized) {
+  JobSpec given = normalized;
+  for (const Field& field : JobFields()) {
+    JobSpec shorter = given;
+    for (const Place& place : PlacesOf(shorter, field.path)) {
+      // It is a part of `shorter`.
+      auto* parent = const_cast<Message*>(place.parent);
+      parent->GetReflection()->ClearField(parent, place.field);
+    }
+    const JobSpec again = Normalize(shorter);
+    if (google::protobuf::util::MessageDifferencer::Equals(again, normalized))
+      given = std::move(shorter);
+  }
+  return given;
 }
 
 }  // namespace stretto::spec

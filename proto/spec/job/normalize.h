@@ -11,6 +11,10 @@ namespace stretto::spec {
 // fields for Validate.
 v1alpha1::JobSpec Normalize(v1alpha1::JobSpec spec);
 
+// Returns the shortest spec that has this one as its Normalize: without the fields that have their
+// default. Those then follow what somebody changes in it.
+v1alpha1::JobSpec WithoutDefaults(const v1alpha1::JobSpec& normalized);
+
 // Copies the dimensions of the preset, if the model names a known one, to fields that are not
 // given.
 void ExpandPreset(v1alpha1::ModelSpec* model);

@@ -100,6 +100,9 @@ std::string Place::text() const {
   if (field->cpp_type() == FieldDescriptor::CPPTYPE_UINT64) {
     return absl::StrCat(get.GetUInt64(*parent, field));  // a double has fewer digits
   }
+  if (field->cpp_type() == FieldDescriptor::CPPTYPE_INT64) {
+    return absl::StrCat(get.GetInt64(*parent, field));
+  }
   if (field->cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE) {
     const std::string shortest = absl::StrCat(number());
     double same = 0;

@@ -25,6 +25,7 @@ void CheckSchedule(const v1alpha1::JobSpec& spec, Violations* violations);
 void CheckBatch(const v1alpha1::JobSpec& spec, Violations* violations);
 void CheckTraining(const v1alpha1::JobSpec& spec, Violations* violations);
 void CheckData(const v1alpha1::JobSpec& spec, Violations* violations);
+void CheckLabels(const v1alpha1::JobSpec& spec, Violations* violations);
 void CheckDevice(const v1alpha1::JobSpec& spec, Violations* violations);
 
 // Returns why a path from a user may not be joined to a root; empty if it may.

@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "proto/base/nearest_name.h"
 #include "proto/spec/fields.h"
 #include "proto/spec/job/layouts.h"
 #include "proto/spec/job/places.h"
@@ -81,8 +82,11 @@ bool CheckName(absl::string_view path, absl::string_view found, Violations* viol
     if (value.name == found) return true;
     names.push_back(value.name);
   }
-  return violations->Expect(false, path, Quoted(found),
-                            absl::StrCat("one of ", absl::StrJoin(names, ", ")));
+  const std::string near = NearestName(found, names);
+  return violations->Expect(
+      false, path, Quoted(found),
+      absl::StrCat("one of ", absl::StrJoin(names, ", "),
+                   near.empty() ? "" : absl::StrCat("; did you mean \"", near, "\"?")));
 }
 
 std::vector<FieldViolation> ViolationsOf(const JobSpec& spec) {
@@ -96,6 +100,7 @@ std::vector<FieldViolation> ViolationsOf(const JobSpec& spec) {
   CheckTraining(spec, &violations);
   CheckData(spec, &violations);
   CheckDevice(spec, &violations);
+  CheckLabels(spec, &violations);
   if (violations.list().empty()) CheckLayouts(spec, &violations);
   return violations.list();
 }

@@ -34,12 +34,17 @@ using TraceWriter = grpc::ServerWriter<v1alpha1::StreamJobTraceResponse>;
 
 inline grpc::Status Refusal(grpc::StatusCode code, const std::string& message,
                             const std::string& reason,
-                            const std::map<std::string, std::string>& fields = {}) {
+                            const std::map<std::string, std::string>& fields = {},
+                            const std::map<std::string, std::string>& metadata = {}) {
   google::rpc::Status rich;
   rich.set_code(code);
   rich.set_message(message);
   google::rpc::ErrorInfo info;
   info.set_reason(reason);
+  for (const auto& [key, value] : metadata) {
+    info.add_metadata()->set_key(key);
+    info.mutable_metadata()->rbegin()->set_value(value);
+  }
   rich.add_details()->PackFrom(info);
   google::rpc::BadRequest bad;
   for (const auto& [field, description] : fields) {
@@ -60,8 +65,10 @@ class FakeJobs final : public v1alpha1::JobService::Service {
   std::function<grpc::Status(const v1alpha1::StreamJobTraceRequest&, TraceWriter*)> trace;
   std::vector<Job> jobs;
   std::vector<v1alpha1::JobEvent> events;  // of job gpt
-  std::string project;                     // of the last ListJobs
+  v1alpha1::ListJobsRequest list_request;  // the last one
+  std::function<void()> listed = [] {};    // called at the begin of each ListJobs
   v1alpha1::CreateJobRequest create_request;
+  v1alpha1::ResumeJobRequest resume_request;
   v1alpha1::StreamJobLogsRequest log_request;
   std::vector<int64_t> after_steps;
   int log_calls = 0;
@@ -84,12 +91,14 @@ class FakeJobs final : public v1alpha1::JobService::Service {
       *job = known;
       return grpc::Status::OK;
     }
-    return Refusal(grpc::NOT_FOUND, request->name() + " does not exist", "JOB_NOT_FOUND");
+    return Refusal(grpc::NOT_FOUND, request->name() + " does not exist", "JOB_NOT_FOUND", {},
+                   {{"job", request->name().substr(5)}});
   }
   // One job a page.
   grpc::Status ListJobs(grpc::ServerContext*, const v1alpha1::ListJobsRequest* request,
                         v1alpha1::ListJobsResponse* response) override {
-    project = request->project();
+    listed();
+    list_request = *request;
     const size_t index = request->page_token().empty() ? 0 : std::stoul(request->page_token());
     if (index < jobs.size()) *response->add_jobs() = jobs[index];
     if (index + 1 < jobs.size()) response->set_next_page_token(std::to_string(index + 1));
@@ -125,6 +134,7 @@ class FakeJobs final : public v1alpha1::JobService::Service {
   }
   grpc::Status ResumeJob(grpc::ServerContext*, const v1alpha1::ResumeJobRequest* request,
                          Job* job) override {
+    resume_request = *request;
     job->set_name(request->name());
     job->set_state(Job::PENDING);
     return grpc::Status::OK;
@@ -199,7 +209,8 @@ class FakeCluster final : public v1alpha1::ClusterService::Service {
   grpc::Status GetWorker(grpc::ServerContext*, const v1alpha1::GetWorkerRequest* request,
                          v1alpha1::Worker* worker) override {
     if (request->name() != "workers/worker-1") {
-      return Refusal(grpc::NOT_FOUND, request->name() + " is unknown", "WORKER_NOT_FOUND");
+      return Refusal(grpc::NOT_FOUND, request->name() + " is unknown", "WORKER_NOT_FOUND", {},
+                     {{"worker", request->name().substr(8)}});
     }
     *worker = One();
     return grpc::Status::OK;
@@ -300,7 +311,8 @@ class CommandsTest : public testing::Test {
         .variable = [this](const std::string& name) { return variables_[name]; },
         .binary_dir = binary_dir_.empty() ? dir_ : binary_dir_,
         .give_up = give_up_,
-        .retry_interval = absl::Milliseconds(10)};
+        .retry_interval = absl::Milliseconds(10),
+        .refresh = absl::Milliseconds(10)};
     if (variables_["STRETTO_COORDINATOR"].empty()) {
       variables_["STRETTO_COORDINATOR"] = absl::StrCat("127.0.0.1:", port_);
     }

@@ -44,8 +44,9 @@ class RestartServiceTest : public ServiceTest {
     request.set_name(name);
     return Call(*jobs_, &v1alpha1::JobService::Stub::CheckpointJob, request, job);
   }
-  grpc::Status Resume(const std::string& name, Job* job) {
+  grpc::Status Resume(const std::string& name, Job* job, int64_t steps = 0) {
     v1alpha1::ResumeJobRequest request;
+    if (steps != 0) request.set_steps(steps);
     request.set_name(name);
     return Call(*jobs_, &v1alpha1::JobService::Stub::ResumeJob, request, job);
   }
@@ -152,6 +153,47 @@ TEST_F(RestartServiceTest, SuspendAndResumeAreRefusedWhereTheyMakeNoSense) {
   EXPECT_REFUSED(Suspend("jobs/gpt", &job), FAILED_PRECONDITION, "JOB_ALREADY_ENDED", "gpt",
                  "SUCCEEDED");
   EXPECT_REFUSED(Suspend("jobs/no", &job), NOT_FOUND, "JOB_NOT_FOUND", "no");
+}
+
+TEST_F(RestartServiceTest, AJobThatHasSucceededTrainsOnWithMoreSteps) {
+  FakeWorker worker(*workers_, "w0");
+  worker.Register();
+  MustCreate("gpt");
+  worker.RunToTheEnd(worker.Assigned());
+  Job job = MustGet("jobs/gpt");
+  ASSERT_EQ(job.state(), Job::SUCCEEDED);
+  EXPECT_EQ(job.spec().optimizer().decay_steps(), 3);
+  EXPECT_REFUSED(Resume("jobs/gpt", &job), FAILED_PRECONDITION, "JOB_NOT_RESUMABLE", "gpt",
+                 "SUCCEEDED", "more steps");
+  for (const int64_t steps : {3, 2, -1}) {
+    EXPECT_REFUSED(Resume("jobs/gpt", &job, steps), INVALID_ARGUMENT, "INVALID_FIELD",
+                   "steps: ", absl::StrCat("found ", steps), "more than 3");
+  }
+  EXPECT_REFUSED(Resume("jobs/gpt", &job, INT64_MAX), INVALID_ARGUMENT, "INVALID_FIELD",
+                 "steps: ", "found 9223372036854775807");
+  EXPECT_EQ(MustGet("jobs/gpt").spec().steps(), 3);
+
+  ASSERT_TRUE(Resume("jobs/gpt", &job, 5).ok());
+  EXPECT_EQ(job.state(), Job::PREPARING);
+  EXPECT_EQ(job.spec().steps(), 5);
+  EXPECT_EQ(job.spec().optimizer().decay_steps(), 3);  // the schedule is kept
+  EXPECT_FALSE(job.has_end_time());
+  Restart();  // the steps are stored
+  EXPECT_EQ(MustGet("jobs/gpt").spec().steps(), 5);
+  EXPECT_EQ(MustGet("jobs/gpt").progress().total_steps(), 5);
+}
+
+TEST_F(RestartServiceTest, AJobWithoutCheckpointsHasNothingToTrainOnFrom) {
+  FakeWorker worker(*workers_, "w0");
+  worker.Register();
+  v1alpha1::CreateJobRequest request = Request("gpt");
+  request.mutable_job()->mutable_spec()->mutable_checkpoint()->set_disabled(true);
+  Job job;
+  ASSERT_TRUE(Create(request, &job).ok());
+  worker.RunToTheEnd(worker.Assigned());
+  EXPECT_REFUSED(Resume("jobs/gpt", &job, 5), FAILED_PRECONDITION, "JOB_NOT_RESUMABLE", "gpt",
+                 "SUCCEEDED");
+  EXPECT_EQ(MustGet("jobs/gpt").spec().steps(), 3);
 }
 
 TEST_F(RestartServiceTest, CheckpointOnRequestIsSentToTheWorkerAndAnsweredByItsReport) {

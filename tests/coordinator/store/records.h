@@ -28,6 +28,7 @@ inline JobRecord FullJob(const std::string& id, int64_t number) {
   job.layout = 1;
   job.priority = -3;
   job.project = "speech";
+  job.labels = {{"team", "speech"}, {"sweep", ""}};
   job.saves = false;
   job.preempted_by = "another";
   job.events.Set({{7, absl::FromUnixSeconds(5), JobState::kRunning, "Saved", "s1", "uri:ann", 3}});

@@ -26,7 +26,7 @@ void CollectPaths(const Descriptor& type, const std::string& before,
   for (int i = 0; i < type.field_count(); ++i) {
     const std::string path = absl::StrCat(before, type.field(i)->name());
     paths->push_back(path);
-    if (type.field(i)->message_type() != nullptr) {
+    if (type.field(i)->message_type() != nullptr && !type.field(i)->is_map()) {
       CollectPaths(*type.field(i)->message_type(), path + ".", paths);
     }
   }

@@ -56,6 +56,43 @@ TEST(NormalizeTest, FillsEveryDefault) {
   EXPECT_EQ(spec.device(), v1alpha1::DEVICE_CPU);
 }
 
+TEST(NormalizeTest, ASpecIsShortenedToWhatIsNotItsDefault) {
+  const JobSpec given = SpecWith("optimizer { learning_rate: 3e-4 } seed: 7 labels { key: 'a' }");
+  const JobSpec shorter = WithoutDefaults(Normalize(given));
+  EXPECT_TRUE(MessageDifferencer::Equals(shorter, given)) << shorter.DebugString();
+}
+
+TEST(NormalizeTest, WhatHasItsDefaultFollowsAChange) {
+  JobSpec spec = WithoutDefaults(Normalize(SpecWith("")));
+  spec.mutable_model()->set_preset("gpt-tiny");
+  spec.set_steps(200);
+  spec.set_micro_batch_size(8);
+  spec.set_precision(v1alpha1::PRECISION_BF16);
+  spec.mutable_optimizer()->set_learning_rate(1e-2);
+  const JobSpec changed = Normalize(spec);
+  EXPECT_TRUE(ViolationsOf(changed).empty());
+  EXPECT_EQ(changed.model().hidden(), FindPreset("gpt-tiny")->hidden);
+  EXPECT_EQ(changed.optimizer().decay_steps(), 200);
+  EXPECT_THAT(changed.schedule().parameters().slice_sizes(), ElementsAre(4, 4));
+  EXPECT_EQ(changed.parallelism().wire(), v1alpha1::PRECISION_BF16);
+  EXPECT_DOUBLE_EQ(changed.optimizer().min_learning_rate(), 1e-3);
+}
+
+TEST(NormalizeTest, EverySpecIsShortenedWithoutLoss) {
+  for (const JobSpec& given :
+       {Parsed(kDimensions), Parsed(kLlama3), Parsed(kBlend),
+        SpecWith("restart { max: 2 layouts { tp_size: 1 } } profile { steps: 2 } "
+                 "data { held_out: 0.1 } eval { interval_steps: 5 batches: 1 } "
+                 "checkpoint { resume_from: 'other' }"),
+        SpecWith("parallelism { stages { layers: 4 } stages { layers: 2 tp_size: 1 } } "
+                 "global_batch_size: 16")}) {
+    const JobSpec normalized = Normalize(given);
+    const JobSpec shorter = WithoutDefaults(normalized);
+    EXPECT_TRUE(MessageDifferencer::Equals(Normalize(shorter), normalized)) << given.DebugString();
+    EXPECT_LT(shorter.ByteSizeLong(), normalized.ByteSizeLong()) << given.DebugString();
+  }
+}
+
 // It is the schedule of the checkpoint, which only its trainers can read.
 TEST(NormalizeTest, AJobThatResumesLeavesTheDecayOpen) {
   EXPECT_FALSE(

@@ -14,6 +14,7 @@
 #include <fstream>
 #include <future>
 
+#include "absl/strings/str_cat.h"
 #include "tests/worker/daemon/temp_dir.h"
 #include "worker/report/trace_log.h"
 
@@ -177,6 +178,86 @@ TEST_F(LogStreamTest, ADiskThatStandsStillHoldsUpNobodyElse) {
   ASSERT_EQ(::write(writer.get(), "late\n", 5), 5);
   EXPECT_TRUE(served.get());
   EXPECT_EQ(Take().data(), "late\n");
+}
+
+class SelectedLogTest : public LogStreamTest {
+ protected:
+  // Returns everything that a stream has.
+  std::string Read(LogRequest request) {
+    request.set_stream(++stream_);
+    request.set_job_uid("0123456789abcdef");
+    request.set_epoch(1);
+    streams_->Request(request);
+    std::string text;
+    for (LogData data; !data.end(); text += data.data()) {
+      data = Take();
+      EXPECT_EQ(data.error(), "");
+      end_ = data.end_offset();
+    }
+    return text;
+  }
+  int64_t stream_ = 0;
+  int64_t end_ = 0;  // of the last chunk
+};
+
+TEST_F(SelectedLogTest, TheNewestLinesAreFoundInALogOfManyChunks) {
+  std::string all;
+  for (int i = 1; i <= 20'000; ++i) all += absl::StrCat("line ", i, "\n");
+  Write(all);
+  LogRequest request;
+  request.mutable_selection()->set_tail_lines(2);
+  EXPECT_EQ(Read(request), "line 19999\nline 20000\n");
+  EXPECT_EQ(end_, static_cast<int64_t>(all.size()));
+  request.mutable_selection()->set_tail_lines(0);
+  EXPECT_EQ(Read(request), "");
+  request.mutable_selection()->set_tail_lines(30'000);
+  EXPECT_EQ(Read(request), all);
+  Write("unfinished");
+  request.mutable_selection()->set_tail_lines(2);
+  EXPECT_EQ(Read(request), "line 20000\nunfinished");
+  request.mutable_selection()->set_grep("^line .*77$");
+  EXPECT_EQ(Read(request), "line 19877\nline 19977\n");
+  request.mutable_selection()->clear_tail_lines();
+  EXPECT_EQ(Read(request).size(), 2'089u);
+}
+
+TEST_F(SelectedLogTest, AReaderContinuesWhereItHasStopped) {
+  Write("one\ntwo\n");
+  EXPECT_EQ(Read({}), "one\ntwo\n");
+  LogRequest request;
+  request.set_offset(end_);
+  EXPECT_EQ(Read(request), "");
+  Write("three\n");
+  EXPECT_EQ(Read(request), "three\n");
+  request.set_offset(1'000'000);
+  EXPECT_EQ(Read(request), "");
+}
+
+TEST_F(SelectedLogTest, TheNewestLineIsFollowedByThoseThatCome) {
+  Write("one\ntwo\nthree\nfou");
+  LogRequest request;
+  request.set_stream(1);
+  request.set_job_uid("0123456789abcdef");
+  request.set_epoch(1);
+  request.set_follow(true);
+  request.mutable_selection()->set_tail_lines(2);
+  streams_->Request(request);
+  EXPECT_EQ(Take().data(), "three\n");
+  Write("r\n");
+  EXPECT_EQ(Take().data(), "four\n");
+}
+
+TEST_F(SelectedLogTest, AnExpressionThatDoesNotCompileIsAnAnswer) {
+  Write("one\n");
+  LogRequest request;
+  request.set_stream(1);
+  request.set_job_uid("0123456789abcdef");
+  request.set_epoch(1);
+  request.mutable_selection()->set_grep("(");
+  streams_->Request(request);
+  const LogData data = Take();
+  EXPECT_TRUE(data.end());
+  EXPECT_THAT(data.error(), ::testing::StartsWith("grep: found \"(\""));
 }
 
 class TraceStreamTest : public LogStreamTest {

@@ -23,6 +23,7 @@
 #include "proto/base/units.h"
 #include "proto/commands/choice.h"
 #include "proto/commands/program.h"
+#include "proto/commands/ranges.h"
 #include "proto/commands/read_commands.h"
 #include "worker/data/batch.h"
 #include "worker/data/text/inspect.h"
@@ -107,22 +108,22 @@ CLI::App* AddBatch(CLI::App& app, BatchFlags& flags) {
   batch
       ->add_option("--weights", flags.weights, "weights of the blend, in the order of its prefixes")
       ->delimiter(',')
-      ->check(CLI::PositiveNumber);
+      ->check(Number(1e-9, 1e9, "a number above 0"));
   batch->add_option("--held-out", options.data.held_out, "data.held_out of the job")
-      ->check(CLI::Range(0.0, 0.5))
+      ->check(Number(0, 0.5))
       ->capture_default_str();
   batch->add_option("--sequence-length", options.data.sequence_length, "model.sequence_length")
       ->required()
-      ->check(CLI::Range(1, 1 << 20));
+      ->check(Integer(1, 1 << 20));
   batch->add_option("--sequences", options.sequences, "global_batch_size of the job")
       ->required()
-      ->check(CLI::Range(1, 65536));
+      ->check(Integer(1, 65536));
   batch->add_option("--seed", options.data.seed, "seed of the job")->required();
   batch->add_option("--step", options.step, "number of the step, from 1")
       ->required()
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
+      ->check(Integer(1, int64_t{1} << 40));
   batch->add_option("--tokens", options.tokens, "number of tokens to show of each sample")
-      ->check(CLI::NonNegativeNumber)
+      ->check(Integer(0, INT64_MAX))
       ->capture_default_str();
   AddFormat(batch, &flags.format);
   return batch;
@@ -188,7 +189,7 @@ int main(int argc, char** argv) {
   prepare
       ->add_option("--threads", prepare_options.threads,
                    "number of threads; it does not change the result (default: one per core)")
-      ->check(CLI::Range(1, 1024));
+      ->check(stretto::Integer(1, 1024));
   prepare->add_flag("--overwrite", prepare_options.overwrite, "replace an existing data set");
 
   stretto::InspectOptions inspect_options;
@@ -204,12 +205,12 @@ int main(int argc, char** argv) {
   add_tokenizer(inspect, "tokenizer that the data set was prepared with; shows text as well");
   inspect
       ->add_option("--documents", inspect_options.documents, "maximum number of documents to show")
-      ->check(CLI::NonNegativeNumber)
+      ->check(stretto::Integer(0, INT64_MAX))
       ->capture_default_str();
   inspect
       ->add_option("--tokens", inspect_options.tokens,
                    "maximum number of tokens to show of each document")
-      ->check(CLI::NonNegativeNumber)
+      ->check(stretto::Integer(0, INT64_MAX))
       ->capture_default_str();
   inspect->add_flag("--check", inspect_options.check, "read and check every token");
   std::string inspect_format = "table";

@@ -9,6 +9,8 @@
 #include <string>
 
 #include "coordinator/cli/client/client.h"
+#include "coordinator/cli/commands/submit_command.h"
+#include "proto/spec/job/normalize.h"
 #include "tests/coordinator/cli/fake_coordinator.h"
 
 namespace stretto::cli {
@@ -55,7 +57,7 @@ TEST_F(CommandsTest, ListShowsTheQueueWhereAJobSaysMoreThanTheDefault) {
   jobs_.jobs[1].mutable_spec()->mutable_queue()->set_priority(-7);
   jobs_.jobs[1].mutable_spec()->mutable_queue()->set_project("speech");
   EXPECT_EQ(Run({"job", "list", "--project", "speech"}), kOk);
-  EXPECT_EQ(jobs_.project, "speech");
+  EXPECT_EQ(jobs_.list_request.project(), "speech");
   EXPECT_THAT(out(), HasSubstr("PRIORITY  PROJECT"));
   EXPECT_THAT(out(), HasSubstr("      -7  speech"));
   EXPECT_EQ(Run({"job", "describe", "bert"}), kOk);
@@ -77,6 +79,58 @@ TEST_F(CommandsTest, SubmitFlagsOverrideNameAndRequestId) {
   EXPECT_EQ(jobs_.create_request.job_id(), "other");
   EXPECT_EQ(jobs_.create_request.request_id(), "r1");
   EXPECT_THAT(out(), HasSubstr("\"name\": \"jobs/other\""));
+}
+
+TEST_F(CommandsTest, SubmitSetsFieldsOverTheFile) {
+  EXPECT_EQ(Run({"job", "submit", file_, "--set", "parallelism.tp_size=4", "--set", "labels.a=b",
+                 "--set", "name=other"}),
+            kOk);
+  EXPECT_EQ(jobs_.create_request.job_id(), "other");
+  EXPECT_EQ(jobs_.create_request.job().spec().parallelism().tp_size(), 4);
+  EXPECT_EQ(jobs_.create_request.job().spec().labels().at("a"), "b");
+  EXPECT_EQ(Run({"job", "submit", file_, "--set", "name=other", "--name", "third"}), kOk);
+  EXPECT_EQ(jobs_.create_request.job_id(), "third");
+  EXPECT_EQ(Run({"job", "submit", file_, "--set", "stepz=4"}), kError);
+  ExpectMessage({"error: --set: ", "\"stepz\"", "did you mean \"steps\"?"});
+  jobs_.create = [](Job*) {
+    return Refusal(grpc::INVALID_ARGUMENT, "one field", "INVALID_FIELD",
+                   {{"spec.parallelism.tp_size", "found 4, expected a divisor of heads 6"}});
+  };
+  EXPECT_EQ(Run({"job", "submit", file_, "--set", "parallelism.tp_size=4"}), kError);
+  EXPECT_THAT(err(),
+              StartsWith("error: --set parallelism.tp_size: spec.parallelism.tp_size: found 4"));
+}
+
+TEST_F(CommandsTest, CloneSubmitsTheSpecOfAJobUnderTheNextFreeName) {
+  jobs_.jobs = {MakeJob("gpt", Job::SUCCEEDED, 3)};
+  *jobs_.jobs[0].mutable_spec() = spec::Normalize(jobs_.jobs[0].spec());
+  EXPECT_EQ(Run({"job", "clone", "gpt", "--set", "steps=9"}), kOk) << err();
+  EXPECT_EQ(jobs_.create_request.job_id(), "gpt-2");
+  EXPECT_EQ(jobs_.create_request.job().spec().steps(), 9);
+  EXPECT_FALSE(jobs_.create_request.job().spec().optimizer().has_decay_steps());
+  ExpectMessage({"job gpt-2 created", "stretto job watch gpt-2"});
+  const auto taken = [](Job* job) {
+    return job->name() == "jobs/gpt-4"
+               ? grpc::Status::OK
+               : Refusal(grpc::ALREADY_EXISTS, job->name() + " exists", "JOB_ALREADY_EXISTS");
+  };
+  jobs_.create = taken;
+  EXPECT_EQ(Run({"job", "clone", "gpt"}), kOk);
+  EXPECT_EQ(jobs_.create_request.job_id(), "gpt-4");
+  EXPECT_EQ(Run({"job", "clone", "gpt", "--name", "gpt-3"}), kError);  // no other name than this
+  ExpectMessage({"error: ", "jobs/gpt-3"});
+  EXPECT_EQ(Run({"job", "clone", "nope"}), kError);
+  ExpectMessage({"error: ", "jobs/nope"});
+  EXPECT_EQ(Run({"job", "clone", "gpt", "--set", "steps=x"}), kError);
+  ExpectMessage({"error: --set: steps: ", "\"x\""});
+}
+
+TEST(NextNameTest, CountsAndStaysAName) {
+  EXPECT_EQ(NextName("gpt"), "gpt-2");
+  EXPECT_EQ(NextName("gpt-9"), "gpt-10");
+  EXPECT_EQ(NextName("gpt-x"), "gpt-x-2");
+  EXPECT_EQ(NextName("gpt-99999999999"), "gpt-99999999999-2");
+  EXPECT_EQ(NextName(std::string(63, 'a')), std::string(61, 'a') + "-2");
 }
 
 TEST_F(CommandsTest, RefusedFieldsAreShownWithTheirLine) {
@@ -120,6 +174,66 @@ TEST_F(CommandsTest, ListCollectsPagesUpToTheLimit) {
   ExpectMessage({"Next:\n  stretto job submit JOB.yaml --follow\n"});
 }
 
+TEST_F(CommandsTest, ListAsksForStatesAndLabels) {
+  jobs_.jobs = {MakeJob("gpt", Job::RUNNING)};
+  EXPECT_EQ(Run({"job", "list", "--state", "running,PENDING", "--state", "failed", "--label",
+                 "team=speech,sweep", "--label", "empty="}),
+            kOk);
+  EXPECT_THAT(jobs_.list_request.states(),
+              testing::ElementsAre(Job::RUNNING, Job::PENDING, Job::FAILED));
+  ASSERT_EQ(jobs_.list_request.labels_size(), 3);
+  EXPECT_EQ(jobs_.list_request.labels(0).key(), "team");
+  EXPECT_EQ(jobs_.list_request.labels(0).value(), "speech");
+  EXPECT_FALSE(jobs_.list_request.labels(1).has_value());
+  EXPECT_TRUE(jobs_.list_request.labels(2).has_value());
+  EXPECT_EQ(Run({"job", "list", "--state", "runing"}), kUsage);
+  ExpectMessage({"--state", "\"runing\"", "did you mean \"running\"?"});
+  jobs_.jobs.clear();
+  EXPECT_EQ(Run({"job", "list", "--label", "team"}), kOk);
+  ExpectMessage({"no such jobs", "stretto job list"});
+}
+
+TEST_F(CommandsTest, AWatchedListPrintsEachJobWhoseStateChanges) {
+  jobs_.jobs = {MakeJob("gpt", Job::PENDING)};
+  jobs_.jobs[0].set_uid("first");
+  int calls = 0;
+  jobs_.listed = [&] {  // a job is one page
+    if (++calls == 3) jobs_.jobs[0].set_state(Job::RUNNING);
+    if (calls == 4) jobs_.jobs[0].set_uid("second");
+    if (calls == 6) interrupt_.Raise();
+  };
+  EXPECT_EQ(Run({"job", "list", "--watch"}), kOk);
+  EXPECT_THAT(out(), testing::MatchesRegex("NAME +STATE[^\n]*\ngpt +PENDING[^\n]*\ngpt +RUNNING"
+                                           "[^\n]*\ngpt +RUNNING[^\n]*\n"));
+  EXPECT_EQ(err(), "");
+}
+
+TEST_F(CommandsTest, AWatchedListGivesEveryChangeAsOneLineOfJson) {
+  jobs_.jobs = {MakeJob("gpt", Job::PENDING)};
+  int calls = 0;
+  jobs_.listed = [&] {
+    if (++calls == 3) interrupt_.Raise();
+  };
+  EXPECT_EQ(Run({"job", "list", "-w", "-o", "json"}), kOk);
+  EXPECT_THAT(out(), StartsWith("{\"name\":\"jobs/gpt\""));
+  EXPECT_EQ(out().find('\n'), out().size() - 1);
+}
+
+TEST_F(CommandsTest, TopAsksForJobsThatHaveNotEndedAndForWorkers) {
+  jobs_.jobs = {MakeJob("gpt", Job::RUNNING, 2)};
+  EXPECT_EQ(Run({"top"}), kOk) << err();  // no terminal, so once
+  EXPECT_THAT(out(), HasSubstr("Workers  1 ready\n"));
+  EXPECT_THAT(out(), testing::ContainsRegex("gpt +RUNNING +2/3"));
+  EXPECT_THAT(out(), HasSubstr("worker-1"));
+  EXPECT_EQ(jobs_.list_request.states_size(), 1);
+  EXPECT_EQ(jobs_.list_request.states(0), Job::PENDING);
+  EXPECT_EQ(Run({"top", "--once", "-o", "json"}), kOk);
+  EXPECT_THAT(out(), HasSubstr("\"exposed_share\": null"));
+  StopServer();
+  EXPECT_EQ(Run({"top"}), kError);
+  ExpectMessage({"error: cannot reach the coordinator at "});
+}
+
 TEST_F(CommandsTest, GetAndDescribeShowOneJob) {
   jobs_.jobs = {MakeJob("gpt", Job::SUCCEEDED, 3)};
   EXPECT_EQ(Run({"job", "get", "gpt", "-o", "json"}), kOk);
@@ -130,6 +244,43 @@ TEST_F(CommandsTest, GetAndDescribeShowOneJob) {
   EXPECT_THAT(out(), StartsWith("Name:        gpt\n"));
   EXPECT_EQ(Run({"job", "get", "nope"}), kError);
   EXPECT_EQ(err(), "error: jobs/nope does not exist\n");
+}
+
+TEST_F(CommandsTest, AnUnknownNameHasItsNearest) {
+  jobs_.jobs = {MakeJob("perl-gpt", Job::RUNNING)};
+  for (const char* command : {"get", "describe", "clone"}) {
+    EXPECT_EQ(Run({"job", command, "prel-gpt"}), kError);
+    EXPECT_EQ(err(), "error: jobs/prel-gpt does not exist; did you mean \"perl-gpt\"?\n");
+  }
+  EXPECT_EQ(Run({"job", "get", "other"}), kError);
+  EXPECT_EQ(err(), "error: jobs/other does not exist\n");
+  EXPECT_EQ(Run({"worker", "get", "worker1"}), kError);
+  EXPECT_EQ(err(), "error: workers/worker1 is unknown; did you mean \"worker-1\"?\n");
+  EXPECT_EQ(Run({"job", "ls"}), kUsage);
+  ExpectMessage({"\"ls\"", "did you mean \"list\"?"});
+}
+
+TEST_F(CommandsTest, NumbersHaveTheirRangeInWords) {
+  EXPECT_EQ(Run({"job", "list", "--limit", "-3"}), kUsage);
+  ExpectMessage({"--limit: ", "found -3", "at least 0"});
+  EXPECT_EQ(Run({"job", "list", "--limit", "many"}), kUsage);
+  ExpectMessage({"--limit: ", "found many", "an integer"});
+  EXPECT_EQ(Run({"job", "list", "--limit", "99999999999"}), kUsage);
+  ExpectMessage({"--limit: ", "found 99999999999", "at most 2147483647"});
+  EXPECT_EQ(Run({"job", "timeline", "gpt", "--step", "0"}), kUsage);
+  ExpectMessage({"--step: ", "found 0", "at least 1"});
+}
+
+TEST_F(CommandsTest, AnAddressIsCheckedBeforeItIsUsed) {
+  for (const char* address : {"lab", "lab:", ":7070", "lab:70700", "lab:0", "a:1,b"}) {
+    EXPECT_EQ(Run({"job", "list", "--coordinator", address}), kUsage) << address;
+    EXPECT_THAT(err(), StartsWith("error: --coordinator: found \"")) << address;
+  }
+  EXPECT_EQ(Run({"config", "view", "--coordinator", "lab"}), kUsage);  // it needs none
+  ExpectMessage({"error: --coordinator: ", "\"lab\"", "HOST:PORT"});
+  variables_["STRETTO_COORDINATOR"] = "lab";
+  EXPECT_EQ(Run({"job", "list"}), kError);
+  ExpectMessage({"error: STRETTO_COORDINATOR: ", "\"lab\"", "HOST:PORT"});
 }
 
 TEST_F(CommandsTest, ColorsAreOffWithNoColor) {
@@ -163,7 +314,11 @@ TEST_F(CommandsTest, CheckpointReportsThatItIsUnderWayOrTheRefusal) {
 TEST_F(CommandsTest, SuspendAndResumeReportTheNewState) {
   EXPECT_EQ(Run({"job", "suspend", "gpt"}), kOk);
   EXPECT_EQ(err(), "job gpt is SUSPENDING\n");
+  EXPECT_EQ(Run({"job", "resume", "gpt", "--steps", "9"}), kOk);
+  EXPECT_EQ(jobs_.resume_request.steps(), 9);
+  EXPECT_EQ(Run({"job", "resume", "gpt", "--steps", "0"}), kUsage);
   EXPECT_EQ(Run({"job", "resume", "gpt"}), kOk);
+  EXPECT_FALSE(jobs_.resume_request.has_steps());
   EXPECT_EQ(err(), "job gpt is PENDING\n");
 }
 
@@ -228,7 +383,7 @@ TEST_F(CommandsTest, UsageErrorsAreTwoAndHelpIsZero) {
   EXPECT_EQ(Run({"job", "lst"}), kUsage);
   ExpectMessage({"error: ", "\"lst\"", "\"list\"", "--help"});
   EXPECT_EQ(Run({"fly"}), kUsage);
-  ExpectMessage({"error: ", "\"fly\"", "up, job, worker", "--help"});
+  ExpectMessage({"error: ", "\"fly\"", "up, job, top, worker", "--help"});
   EXPECT_EQ(Run({"job", "get"}), kUsage);
   ExpectMessage({"error: ", "JOB", "--help"});
   EXPECT_EQ(Run({"job", "list", "-o", "xml"}), kUsage);

@@ -189,8 +189,11 @@ TEST_F(CommandsTest, ARefusedWatchIsNotTriedAgain) {
   EXPECT_EQ(jobs_.after_steps.size(), 1u);
 }
 
-void WriteLog(LogWriter* writer, int rank, const std::string& data) {
+void WriteLog(LogWriter* writer, int rank, const std::string& data, int64_t end = 0) {
   v1alpha1::StreamJobLogsResponse response;
+  response.mutable_end()->set_rank(rank);
+  response.mutable_end()->set_epoch(7);
+  response.mutable_end()->set_offset(end);
   response.set_rank(rank);
   response.set_data(data);
   writer->Write(response);
@@ -212,15 +215,37 @@ TEST_F(CommandsTest, LogsOfAllRanksNameTheRank) {
 
 TEST_F(CommandsTest, FollowedLogsReconnectWithoutRepeating) {
   jobs_.logs = [](int call, grpc::ServerContext*, LogWriter* writer) {
-    WriteLog(writer, 0, "one\n");
-    if (call == 0) return grpc::Status(grpc::UNAVAILABLE, "going down");
-    WriteLog(writer, 0, "two\n");
+    if (call == 0) {
+      WriteLog(writer, 0, "one\n", 4);
+      return grpc::Status(grpc::UNAVAILABLE, "going down");
+    }
+    WriteLog(writer, 0, "two\n", 8);
     return grpc::Status::OK;
   };
   EXPECT_EQ(Run({"job", "logs", "gpt", "-f", "--rank", "0"}), kOk);
   EXPECT_TRUE(jobs_.log_request.follow());
   EXPECT_EQ(out(), "one\ntwo\n");
   EXPECT_THAT(err(), HasSubstr("lost the coordinator"));
+  ASSERT_EQ(jobs_.log_request.after_size(), 1);
+  EXPECT_EQ(jobs_.log_request.after(0).rank(), 0);
+  EXPECT_EQ(jobs_.log_request.after(0).epoch(), 7);
+  EXPECT_EQ(jobs_.log_request.after(0).offset(), 4);
+}
+
+TEST_F(CommandsTest, LogsAreSelectedByTheirNode) {
+  jobs_.logs = [](int, grpc::ServerContext*, LogWriter*) { return grpc::Status::OK; };
+  EXPECT_EQ(Run({"job", "logs", "gpt", "--tail", "0", "--since", "2026-01-02T03:04:05Z", "--grep",
+                 "WARN|ERROR"}),
+            kOk);
+  const v1alpha1::LogSelection& selection = jobs_.log_request.selection();
+  EXPECT_TRUE(selection.has_tail_lines());
+  EXPECT_EQ(selection.tail_lines(), 0);
+  EXPECT_EQ(selection.since().seconds(), 1'767'323'045);
+  EXPECT_EQ(selection.grep(), "WARN|ERROR");
+  EXPECT_EQ(Run({"job", "logs", "gpt"}), kOk);
+  EXPECT_FALSE(jobs_.log_request.has_selection());
+  EXPECT_EQ(Run({"job", "logs", "gpt", "--since", "yesterday"}), kUsage);
+  ExpectMessage({"--since", "\"yesterday\"", "1h30m"});
 }
 
 TEST_F(CommandsTest, LogsOfAWorkerThatIsAwayAreRefusedWithItsReason) {

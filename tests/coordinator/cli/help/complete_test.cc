@@ -48,7 +48,8 @@ class CompleteTest : public CommandsTest {
 TEST_F(CompleteTest, Commands) {
   EXPECT_THAT(Offered({""}), IsSupersetOf({"up", "job", "worker", "config", "completion", "help"}));
   EXPECT_THAT(Offered({"w"}), ElementsAre("worker"));
-  EXPECT_THAT(Offered({"job", "c"}), ElementsAre("cancel", "checkpoint", "curve", "compare"));
+  EXPECT_THAT(Offered({"job", "c"}),
+              ElementsAre("clone", "cancel", "checkpoint", "curve", "compare"));
   EXPECT_THAT(Offered({"-o", "json", "--no-color", "job", "cur"}), ElementsAre("curve"));
   EXPECT_THAT(Offered({"help", "config", "u"}), ElementsAre("use-context"));
   EXPECT_THAT(Offered({"jib", ""}), IsEmpty());
@@ -162,7 +163,7 @@ TEST_F(CompleteTest, BashIsOfferedTheSame) {
   EXPECT_EQ(Shell("bash --norc", script, dir_, absl::StrCat("127.0.0.1:", port_)),
             "complete -F _stretto stretto\n"
             "worker\n"
-            "cancel checkpoint curve compare\n"
+            "clone cancel checkpoint curve compare\n"
             "yaml\n"
             "gpt\n"
             "a.yaml\n"

@@ -174,6 +174,8 @@ class OnTerminal {
   std::string output_;
 };
 
+using Arguments = std::vector<std::string>;
+
 class WatchScreenTest : public CommandsTest {
  protected:
   void SetUp() override {
@@ -288,6 +290,53 @@ TEST_F(WatchScreenTest, ADumbTerminalGetsLines) {
   EXPECT_EQ(stretto.Wait(), kOk);
   EXPECT_THAT(stretto.output(), Not(HasSubstr("\x1b")));
   EXPECT_THAT(stretto.output(), StartsWith("job gpt RUNNING\r\nstep 1/3"));
+}
+
+class LiveScreenTest : public WatchScreenTest {
+ protected:
+  Arguments With(Arguments arguments) const {
+    arguments.insert(arguments.end(), {"--coordinator", absl::StrCat("127.0.0.1:", port_)});
+    return arguments;
+  }
+};
+
+TEST_F(LiveScreenTest, TopFillsTheTerminalFollowsTheClusterAndLeavesAtQ) {
+  std::atomic<int> calls = 0;
+  jobs_.listed = [&] {
+    if (++calls == 3) jobs_.jobs[0].mutable_progress()->set_steps(3);
+  };
+  OnTerminal stretto(With({"top"}), 100, 24);
+  stretto.AwaitText("q quits");
+  EXPECT_THAT(stretto.Text(), HasSubstr("Workers  1 ready"));
+  EXPECT_THAT(stretto.Text(), HasSubstr("2/3"));
+  stretto.AwaitText("3/3");  // the next look
+  stretto.Resize(40, 6);
+  stretto.Await("a smaller picture", [&] { return stretto.Picture().size() <= 6; });
+  for (const std::string& line : stretto.Picture())
+    EXPECT_LE(line.find_last_not_of('\r') + 1, 40u) << line;
+  stretto.Type("q");
+  EXPECT_EQ(stretto.Wait(), kOk);
+  stretto.ExpectRestored();
+  EXPECT_EQ(stretto.After(), "");
+}
+
+TEST_F(LiveScreenTest, AWatchedListSaysThatTheCoordinatorIsAway) {
+  OnTerminal stretto(With({"job", "list", "-w"}), 160, 24);
+  stretto.AwaitText("RUNNING");
+  StopServer();
+  stretto.AwaitText("lost the coordinator at 127.0.0.1:");
+  StartServer();
+  stretto.AwaitText("reconnected to 127.0.0.1:");
+  stretto.Type("\x03");
+  EXPECT_EQ(stretto.Wait(), kOk);
+  stretto.ExpectRestored();
+}
+
+TEST_F(LiveScreenTest, OnceIsNoPicture) {
+  OnTerminal stretto(With({"top", "--once"}), 100, 24);
+  EXPECT_EQ(stretto.Wait(), kOk);
+  EXPECT_THAT(stretto.output(), Not(HasSubstr("\x1b[?1049h")));
+  EXPECT_THAT(stretto.output(), HasSubstr("Slots    "));
 }
 
 }  // namespace

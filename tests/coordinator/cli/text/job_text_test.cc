@@ -348,5 +348,33 @@ TEST(DescribeTest, ShowsConditionsPlacementLedgerAndProfile) {
   EXPECT_EQ(WhyText(job), "NotEnoughSlots: found 1 free slot, expected 2");
 }
 
+TEST(DescribeTest, AFailureIsSaidOnce) {
+  Job job;
+  job.set_name("jobs/gpt");
+  job.set_state(Job::FAILED);
+  v1alpha1::FirstFailure& failure = *job.mutable_first_failure();
+  failure.set_rank(1);
+  failure.set_worker("workers/a");
+  failure.set_message("data set text/corpus: no such file");
+  failure.mutable_time()->set_seconds(1000);
+  for (const char* type : {"Prepared", "Succeeded"}) {
+    v1alpha1::Condition& condition = *job.add_conditions();
+    condition.set_type(type);
+    condition.set_status(v1alpha1::Condition::FALSE);
+    condition.set_reason("DataInvalid");
+    condition.set_message("rank 1 on worker a: data set text/corpus: no such file");
+    condition.mutable_last_transition_time()->set_seconds(1001);
+  }
+  const std::string text = DescribeJob(job, absl::FromUnixSeconds(2000), false);
+  const auto count = [&](const std::string& part) {
+    int found = 0;
+    for (size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++found;
+    return found;
+  };
+  // Above, and with its time among the events.
+  EXPECT_EQ(count("no such file"), 2) << text;
+  EXPECT_EQ(count("the first failure"), 2) << text;
+}
+
 }  // namespace
 }  // namespace stretto::cli

@@ -68,6 +68,14 @@ TEST(SpecTextTest, ModelSaysWhatIsUnusualOnly) {
   EXPECT_EQ(ModelText(spec), "gpt, 2 layers, hidden 64, 4 heads, sequence 128, a head of its own");
 }
 
+TEST(SpecTextTest, LabelsAreInOrder) {
+  v1alpha1::JobSpec spec;
+  EXPECT_EQ(LabelsText(spec), "");
+  (*spec.mutable_labels())["team"] = "speech";
+  (*spec.mutable_labels())["sweep"] = "";
+  EXPECT_EQ(LabelsText(spec), "sweep, team=speech");
+}
+
 TEST(SpecTextTest, ScheduleNamesEveryParameter) {
   v1alpha1::JobSpec spec;
   spec.mutable_schedule()->set_name("domino_hybrid");

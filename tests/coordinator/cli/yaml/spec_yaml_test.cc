@@ -284,6 +284,18 @@ TEST(LocateTest, FindsTheFieldOrTheNearestAroundIt) {
 }
 
 // Struct is the only message at hand with a map field.
+TEST(ParseJobFileTest, AnotherWordForAValueSuggestsIt) {
+  const auto error = [](const std::string& line) {
+    return std::string(ParseJobFile(line, "f.yaml").status().message());
+  };
+  EXPECT_EQ(
+      error("device: gpu"),
+      "f.yaml:1:9: device: found \"gpu\", expected one of: cpu, cuda; did you mean \"cuda\"?");
+  EXPECT_THAT(error("precision: fp32"), HasSubstr("did you mean \"f32\"?"));
+  EXPECT_THAT(error("optimizer: {lr: 1}"), HasSubstr("did you mean \"learning_rate\"?"));
+  EXPECT_THAT(error("precision: float16"), Not(HasSubstr("did you mean")));
+}
+
 TEST(FillMessageTest, MapsRoundTrip) {
   const std::string text =
       "fields:\n  job: {string_value: gpt}\n  \"a b\": {string_value: \"x: \\\"y\\\"\\n\"}\n";
