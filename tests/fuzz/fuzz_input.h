@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 
@@ -15,6 +16,18 @@ namespace stretto::fuzz {
 
 inline absl::string_view TextOf(const uint8_t* data, size_t size) {
   return {reinterpret_cast<const char*>(data), size};
+}
+
+// The messages of an input that is a list of them, each after two bytes with its length, lower one
+// first. Of the last one there may be less.
+inline std::vector<absl::string_view> MessagesOf(absl::string_view bytes) {
+  std::vector<absl::string_view> messages;
+  while (bytes.size() >= 2) {
+    const size_t length = static_cast<uint8_t>(bytes[0]) + 256 * static_cast<uint8_t>(bytes[1]);
+    messages.push_back(bytes.substr(2, length));
+    bytes.remove_prefix(2 + messages.back().size());
+  }
+  return messages;
 }
 
 // A folder of this process alone, in memory where the machine has that, and removed with it.

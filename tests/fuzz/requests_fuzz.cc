@@ -42,13 +42,8 @@ const google::protobuf::MethodDescriptor* FindMethod(const std::string& name) {
 
 std::vector<std::string> MessagesOf(absl::string_view bytes) {
   if (!method->client_streaming()) return {std::string(bytes)};
-  std::vector<std::string> messages;
-  while (bytes.size() >= 2) {
-    const size_t length = static_cast<uint8_t>(bytes[0]) + 256 * static_cast<uint8_t>(bytes[1]);
-    messages.emplace_back(bytes.substr(2, length));
-    bytes.remove_prefix(2 + messages.back().size());
-  }
-  return messages;
+  const auto messages = stretto::fuzz::MessagesOf(bytes);
+  return {messages.begin(), messages.end()};
 }
 
 }  // namespace

@@ -202,7 +202,9 @@ void Cluster::Do(const std::function<void()>& task) {
 void Cluster::Begin(coordinator::Core core) {
   worker_.reset();
   driver_.reset();
-  store_ = coordinator::NewMemoryStore();
+  store_ =
+      coordinator::ObserveStore(coordinator::NewMemoryStore(), clock_,
+                                [this](absl::Duration, const absl::Status&) { committed_ = true; });
   hub_.emplace(loop_, clock_, telemetry_, service::Limits{});
   driver_ = std::make_unique<coordinator::Driver>(std::move(core), *store_, *hub_);
   hub_->SetDriver(*driver_);
@@ -258,7 +260,11 @@ grpc::Status Cluster::Call(const std::string& method, const std::vector<std::str
   }
   calls_->AwaitNone();
   Do([] {});  // behind the tasks of the call, and once more behind those that they have posted
-  Do([this] { Restore(); });
+  Do([&] {
+    // What is refused and stores nothing has changed nothing.
+    if (committed_ || status.ok()) Restore();
+    committed_ = false;
+  });
   return status;
 }
 

@@ -51,6 +51,7 @@ class Cluster {
   // Made anew at the same address, which the services know, while no call is open.
   std::optional<service::Hub> hub_;
   std::unique_ptr<coordinator::JobStore> store_;
+  bool committed_ = false;  // something, since the state was restored; of the loop
   std::unique_ptr<coordinator::Driver> driver_;
   std::unique_ptr<Worker> worker_;
   coordinator::Snapshot snapshot_;
