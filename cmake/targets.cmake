@@ -20,6 +20,10 @@ if(STRETTO_SANITIZER)
     "$<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${STRETTO_SANITIZER};-fno-sanitize-recover=all;-fno-omit-frame-pointer>")
   target_link_options(stretto_flags INTERFACE -fsanitize=${STRETTO_SANITIZER})
 endif()
+if(STRETTO_FUZZ)  # which lines the inputs reach; tests/fuzz/run.sh shows it
+  target_compile_options(stretto_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:-fprofile-instr-generate;-fcoverage-mapping>")
+  target_link_options(stretto_flags INTERFACE -fprofile-instr-generate)
+endif()
 
 # For folders without a hot path: -Og takes about a quarter less time to compile.
 set(stretto_cold $<$<COMPILE_LANGUAGE:CXX>:-Og>)

@@ -25,7 +25,7 @@ cuda=(python3-pip)
 headers=/usr/local/share/cudnn-frontend  # kernels/cuda/cudnn/CMakeLists.txt
 frontend=false
 
-lint=(clang clang-tidy clang-format libomp-dev)
+lint=(clang clang-tidy clang-format libomp-dev libclang-rt-14-dev llvm)
 
 for argument in "$@"; do
   case "$argument" in

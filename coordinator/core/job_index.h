@@ -28,7 +28,7 @@ struct QueueKey {
 
   // Higher priority first, then the older job.
   auto operator<=>(const QueueKey& other) const {
-    return std::pair(-priority, number) <=> std::pair(-other.priority, other.number);
+    return std::pair(other.priority, number) <=> std::pair(priority, other.number);
   }
   bool operator==(const QueueKey&) const = default;
 };

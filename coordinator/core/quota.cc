@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "proto/base/ids.h"
+#include "proto/base/printable.h"
 
 namespace stretto::coordinator {
 namespace {
@@ -15,7 +16,7 @@ namespace {
 absl::Status Malformed(const std::string& text, const std::string& found,
                        const std::string& expected) {
   return absl::InvalidArgumentError(
-      absl::StrCat("quota \"", text, "\": found ", found, ", expected ", expected));
+      Escaped(absl::StrCat("quota \"", text, "\": found ", found, ", expected ", expected)));
 }
 
 constexpr char kForm[] = "PROJECT:devices=N,queued=N";

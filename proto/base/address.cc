@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "proto/base/printable.h"
 
 namespace stretto {
 
@@ -23,6 +24,7 @@ absl::StatusOr<Address> ParseAddress(absl::string_view text) {
     if (host.front() != '[' || host.back() != ']') return malformed;
     host = host.substr(1, host.size() - 2);
   }
+  if (host.empty() || !IsPrintable(host)) return malformed;
   Address address{std::string(host), 0};
   if (!absl::SimpleAtoi(text.substr(colon + 1), &address.port) || address.port < 0 ||
       address.port > 65535) {

@@ -4,12 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "absl/strings/string_view.h"
+#include "tests/fuzz/fuzz_input.h"
 #include "worker/checkpoint/manifest.h"
 #include "worker/checkpoint/safetensors.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const absl::string_view text(reinterpret_cast<const char*>(data), size);
+  const absl::string_view text = stretto::fuzz::TextOf(data, size);
   stretto::ParseSafetensorsHeader(text, static_cast<int64_t>(size) * 3, "fuzz")
       .status()
       .IgnoreError();

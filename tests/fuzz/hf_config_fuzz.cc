@@ -6,14 +6,14 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "absl/strings/string_view.h"
+#include "tests/fuzz/fuzz_input.h"
 #include "worker/exchange/hf_config.h"
 #include "worker/exchange/model_limits.h"
 #include "worker/exchange/model_note.h"
 #include "worker/exchange/tensor_folder.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const absl::string_view text(reinterpret_cast<const char*>(data), size);
+  const absl::string_view text = stretto::fuzz::TextOf(data, size);
   const auto model = stretto::ParseHfConfig(text, "fuzz");
   if (model.ok() && !stretto::CheckModel(*model, "fuzz").ok()) abort();
   const auto note = stretto::ParseModelNote(text, "fuzz");

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // A model of llm.c: any bytes open or are refused, and what opens can be read.
-#include <unistd.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "tests/fuzz/fuzz_input.h"
 #include "worker/engine/model/parameters.h"
 #include "worker/exchange/llmc_source.h"
 #include "worker/exchange/model_limits.h"
@@ -26,11 +25,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto parsed = stretto::ParseLlmcHeader(header, any_size, "fuzz");
   if (parsed.ok() && !stretto::CheckModel(*parsed, "fuzz").ok()) abort();
 
-  static const std::string path = "/tmp/stretto_llmc_fuzz_" + std::to_string(getpid());
-  std::ofstream(path, std::ios::binary)
-      .write(reinterpret_cast<const char*>(header.data()), sizeof header)
-      .write(reinterpret_cast<const char*>(data) + kFields,
-             static_cast<std::streamsize>(size - kFields));
+  const absl::string_view head(reinterpret_cast<const char*>(header.data()), sizeof header);
+  const std::string path = stretto::fuzz::Folder::Get().Write(
+      "model", absl::StrCat(head, stretto::fuzz::TextOf(data, size).substr(kFields)));
   const auto model = stretto::OpenLlmc("fuzz", path);
   if (!model.ok()) return 0;
   for (const stretto::Parameter& p : stretto::ParametersOf((*model)->model(), 1, 0)) {

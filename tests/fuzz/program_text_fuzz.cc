@@ -5,13 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "absl/strings/string_view.h"
 #include "proto/base/check.h"
+#include "tests/fuzz/fuzz_input.h"
 #include "worker/engine/program/text.h"
 #include "worker/engine/program/verify.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const auto program = stretto::Parse(absl::string_view(reinterpret_cast<const char*>(data), size));
+  const auto program = stretto::Parse(stretto::fuzz::TextOf(data, size));
   if (!program.ok()) return 0;
   stretto::Verify(*program).IgnoreError();
   const std::string text = stretto::Print(*program);

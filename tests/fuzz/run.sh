@@ -1,33 +1,92 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds the fuzz targets with clang under address and undefined-behaviour sanitizers and runs each.
+# Builds the fuzz targets with clang under address and undefined-behaviour sanitizers, and runs each for a number of executions
+# from one seed, so that a run that found something finds it again. Prints a table of executions and of the lines that were
+# reached in the parsers of each target (coverage.py).
 #
-#   tests/fuzz/run.sh [SECONDS_EACH]    default 60; needs the Debian packages clang and libclang-rt-14-dev
+#   tests/fuzz/run.sh [--runs N] [--seconds N] [--seed N] [--report FILE] [--keep] [TARGET...]
+#
+#   --runs N       executions of each target; 20000 by default
+#   --seconds N    longest time of a target, which then has fewer executions; 600 by default
+#   --seed N       1 by default
+#   --report FILE  where the table goes, in Markdown; build/fuzz.md by default
+#   --keep         adds inputs that reach something new to tests/fuzz/corpus, the smallest that do
+#   TARGET         names of build/fuzz/fuzz_targets.txt, such as job_file; all by default
+#
+# Needs the Debian packages clang, libclang-rt-14-dev and llvm. What a target found is build/fuzz/found/TARGET-*; a finding
+# becomes a file of tests/fuzz/corpus/TARGET with the fix. Exit: 0 nothing found; 1 a finding; 2 usage; 77 no clang.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-seconds=${1:-60}
-command -v clang++ >/dev/null || { echo "no clang++ here: apt-get install clang libclang-rt-14-dev" >&2; exit 1; }
-cmake -S . -B build/fuzz -G Ninja -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=Debug \
-  -DSTRETTO_FUZZ=ON -DSTRETTO_SANITIZER=address,undefined,fuzzer-no-link -DSTRETTO_UNITY=OFF
-# Seeds: where the first file ends (2 bytes), then a file of each version, whole and cut short.
-token_files() {
-  local zeros; zeros=$(printf '\\0%.0s' {1..1012})
-  printf "\x04\x06\x88\xd8\x34\x01\x01\0\0\0\x03\0\0\0${zeros}\x50\xc4\x01\0\x50\xc4" >"$1/gpt2"
-  printf "\x04\x08\xa1\xd9\x34\x01\x07\0\0\0\x02\0\0\0${zeros}\0\xf4\x01\0\x01\0\0\0" >"$1/llama3"
-  head -c 1028 "$1/gpt2" >"$1/short"
+
+usage() {
+  sed -n '7,14s/^# \{0,1\}//p' "$0" >&2
+  exit 2
 }
-targets=(program_text_fuzz checkpoint_fuzz dataset_fuzz token_files_fuzz tokenizer_json_fuzz hf_config_fuzz llmc_model_fuzz job_file_fuzz)
-cmake --build build/fuzz --target "${targets[@]}"
-for target in "${targets[@]}"; do
-  mkdir -p "build/fuzz/corpus/$target"
-  [[ $target == program_text_fuzz ]] && cp tests/golden/schedule/*.txt "build/fuzz/corpus/$target/"
-  [[ $target == checkpoint_fuzz ]] && cp tests/golden/manifest/*.json "build/fuzz/corpus/$target/"
-  [[ $target == tokenizer_json_fuzz ]] && cp tests/golden/tokenizer/*_kind.json "build/fuzz/corpus/$target/"
-  [[ $target == hf_config_fuzz ]] && cp --parents tests/golden/models/*/*.json "build/fuzz/corpus/$target/"
-  [[ $target == llmc_model_fuzz ]] && # one layer of width 1
-    { printf '\xc6\xd7\x34\x01\x05\x00\x00\x00\x01\x00\x00\x00\x02\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x80\x00\x00\x00'; head -c 312 /dev/zero; } >"build/fuzz/corpus/$target/tiny"
-  [[ $target == token_files_fuzz ]] && token_files "build/fuzz/corpus/$target"
-  echo "== $target"
-  "build/fuzz/bin/$target" -max_total_time="$seconds" -rss_limit_mb=4096 -print_final_stats=1 "build/fuzz/corpus/$target" 2>&1 |
-    tail -n 12
+runs=20000 seconds=600 seed=1 report=build/fuzz.md keep=false chosen=()
+while (($# > 0)); do
+  case "$1" in
+    --runs | --seconds | --seed | --report)
+      (($# > 1)) || usage
+      declare "${1#--}=$2"
+      shift ;;
+    --keep) keep=true ;;
+    -*) usage ;;
+    *) chosen+=("$1") ;;
+  esac
+  shift
 done
+command -v clang++ >/dev/null && command -v llvm-cov >/dev/null ||
+  { echo "fuzz: found no clang++ and llvm-cov; apt-get install clang libclang-rt-14-dev llvm" >&2; exit 77; }
+
+mkdir -p build/fuzz/found build/fuzz/profile "$(dirname "$report")"
+cmake --preset fuzz >build/configure-fuzz.log 2>&1 || { cat build/configure-fuzz.log; exit 1; }
+table=build/fuzz/fuzz_targets.txt
+for name in "${chosen[@]}"; do
+  grep -q "^$name|" "$table" || { echo "fuzz: found no target '$name'; $table lists them" >&2; exit 2; }
+done
+is_chosen() { ((${#chosen[@]} == 0)) || [[ " ${chosen[*]} " == *" $1 "* ]]; }
+programs=()
+while IFS='|' read -r name command _; do
+  if is_chosen "$name"; then programs+=("${command%% *}"); fi
+done <"$table"
+cmake --build build/fuzz --target $(printf '%s\n' "${programs[@]}" | sort -u)
+
+export LLVM_PROFILE_FILE ASAN_OPTIONS=detect_leaks=1 LSAN_OPTIONS=suppressions=$PWD/tests/lsan.supp
+cat >"$report" <<EOF
+Fuzzing at $(git rev-parse --short HEAD 2>/dev/null || echo "an unknown commit"), $(date -u +%F), seed $seed.
+
+| target | executions | found | functions of its parsers entered | lines of those |
+|---|---|---|---|---|
+EOF
+found=0 log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+while IFS='|' read -r name command folders parsers; do
+  is_chosen "$name" || continue
+  read -ra words <<<"$command"
+  grown=build/fuzz/corpus/$name
+  mkdir -p "$grown"
+  LLVM_PROFILE_FILE=build/fuzz/profile/$name
+  rm -f "$LLVM_PROFILE_FILE"
+  status=0
+  # shellcheck disable=SC2086  # folders are words
+  "build/fuzz/bin/${words[0]}" "${words[@]:1}" -seed="$seed" -runs="$runs" -max_total_time="$seconds" -timeout=20 \
+    -rss_limit_mb=4096 -print_final_stats=1 -artifact_prefix="build/fuzz/found/$name-" "$grown" $folders >"$log" 2>&1 || status=$?
+  executions=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log" | tail -1)
+  verdict=nothing
+  if ((status != 0)); then
+    found=$((found + 1)) verdict="**see build/fuzz/found/$name-***"
+    tail -40 "$log"
+  fi
+  sources=()
+  for parser in $parsers; do sources+=("$PWD/$parser"); done
+  covered="- | -"  # where the program has died
+  if llvm-profdata merge -sparse "$LLVM_PROFILE_FILE" -o "$LLVM_PROFILE_FILE.data" 2>/dev/null; then
+    covered=$(tests/fuzz/coverage.py "build/fuzz/bin/${words[0]}" "$LLVM_PROFILE_FILE.data" "${sources[@]}")
+  fi
+  echo "| $name | ${executions:--} | $verdict | $covered |" | tee -a "$report"
+  if $keep; then
+    LLVM_PROFILE_FILE=/dev/null "build/fuzz/bin/${words[0]}" "${words[@]:1}" -merge=1 tests/fuzz/corpus/"$name" "$grown" >/dev/null 2>&1
+  fi
+done <"$table"
+echo "$report: $found targets found something"
+((found == 0))

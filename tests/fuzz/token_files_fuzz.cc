@@ -1,36 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Token files of llm.c: any bytes, as two files, open or are refused, and what opens can be read.
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <fstream>
 #include <string>
 #include <vector>
 
+#include "tests/fuzz/fuzz_input.h"
 #include "worker/data/llmc_tokens.h"
 
-namespace {
-
-void Write(const std::string& path, const uint8_t* data, size_t size) {
-  std::ofstream(path, std::ios::binary)
-      .write(reinterpret_cast<const char*>(data), static_cast<std::streamsize>(size));
-}
-
-}  // namespace
-
+// Two bytes are the length of the first file.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static const std::string prefix = "/tmp/stretto_token_files_fuzz_" + std::to_string(getpid());
-  const size_t first = size < 2 ? size : std::min(size - 2, size_t{data[0]} * 256 + data[1]) + 2;
-  Write(prefix + "_1", data + std::min<size_t>(size, 2), first - std::min<size_t>(size, 2));
-  Write(prefix + "_2", data + first, size - first);
+  if (size < 2) return 0;
+  const absl::string_view bytes = stretto::fuzz::TextOf(data, size).substr(2);
+  const size_t first = std::min(bytes.size(), size_t{data[0]} * 256 + data[1]);
+  const stretto::fuzz::Folder& folder = stretto::fuzz::Folder::Get();
+  const std::string path_1 = folder.Write("1", bytes.substr(0, first));
+  const std::string path_2 = folder.Write("2", bytes.substr(first));
   for (const bool both : {false, true}) {
-    std::vector<std::string> paths = {prefix + "_1"};
-    if (both) paths.push_back(prefix + "_2");
+    std::vector<std::string> paths = {path_1};
+    if (both) paths.push_back(path_2);
     const auto tokens = stretto::LlmcTokens::Open("llmc:fuzz", paths);
     if (!tokens.ok()) continue;
     std::array<int32_t, 8> some;

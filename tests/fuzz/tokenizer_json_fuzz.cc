@@ -4,12 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "absl/strings/string_view.h"
+#include "tests/fuzz/fuzz_input.h"
 #include "worker/data/text/pattern.h"
 #include "worker/data/text/tokenizer_json.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  auto json = stretto::ParseTokenizerJson({reinterpret_cast<const char*>(data), size});
+  auto json = stretto::ParseTokenizerJson(stretto::fuzz::TextOf(data, size));
   if (!json.ok()) return 0;
   stretto::Pattern::Compile(json->word_pattern).IgnoreError();
   stretto::BytePairModel::Create(std::move(json->vocabulary)).IgnoreError();

@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "proto/base/printable.h"
 
 namespace stretto::cli {
 
@@ -21,7 +22,7 @@ absl::StatusOr<StepRange> ParseSteps(const std::string& text) {
   }
   if (good && (range.last == 0 || range.first <= range.last)) return range;
   return absl::InvalidArgumentError(
-      absl::StrCat("--steps: found ", text, ", expected A:B, A:, :B or A, from 1 on"));
+      absl::StrCat("--steps: found ", Escaped(text), ", expected A:B, A:, :B or A, from 1 on"));
 }
 
 }  // namespace stretto::cli

@@ -13,6 +13,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "coordinator/cli/text/enum_names.h"
 #include "coordinator/cli/text/field_lines.h"
 #include "coordinator/cli/text/figures.h"

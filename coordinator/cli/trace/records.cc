@@ -24,6 +24,11 @@ absl::Status Wrong(int rank, absl::string_view what, absl::string_view found,
       absl::StrCat("trace of rank ", rank, ": found ", what, " ", found, ", expected ", expected));
 }
 
+// Nanoseconds. Times beyond these are none of a run, and sums of them would overflow.
+constexpr int64_t kLongestStep = int64_t{1} << 53;  // 104 days
+constexpr int64_t kLongestUp = int64_t{1} << 60;    // 36 years since a machine has started
+constexpr int64_t kLastSecond = (int64_t{1} << 62) / 1'000'000'000;  // of the wall clock, in 2116
+
 absl::Status CheckProgram(int rank, const TraceProgram& program) {
   const int lanes = program.lanes_size(), operations = program.operations_size();
   for (const TraceOperation& op : program.operations()) {
@@ -52,9 +57,29 @@ absl::Status CheckIntervals(int rank, const TraceIntervals& intervals) {
                  absl::StrCat(begins));
   }
   for (const int64_t duration : intervals.duration_nanoseconds()) {
-    if (duration < 0) return Wrong(rank, "duration", absl::StrCat(duration), "0 or more");
+    if (duration >= 0 && duration <= kLongestStep) continue;
+    return Wrong(rank, "duration", absl::StrCat(duration), absl::StrCat("0 to ", kLongestStep));
+  }
+  for (const int64_t begin : intervals.begin_nanoseconds()) {
+    if (begin >= -kLongestStep && begin <= kLongestStep) continue;
+    return Wrong(rank, "begin", absl::StrCat(begin),
+                 absl::StrCat("at most ", kLongestStep, " from that of its step"));
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckTimes(int rank, const TraceStep& step) {
+  const int64_t begin = step.begin_nanoseconds(), end = step.end_nanoseconds();
+  if (begin < 0 || begin > kLongestUp) {
+    return Wrong(rank, "begin of a step", absl::StrCat(begin), absl::StrCat("0 to ", kLongestUp));
+  }
+  if (end < begin || end - begin > kLongestStep) {
+    return Wrong(rank, "end of a step", absl::StrCat(end),
+                 absl::StrCat("at most ", kLongestStep, " after ", begin));
+  }
+  const int64_t seconds = step.begin_time().seconds();
+  if (seconds >= 0 && seconds < kLastSecond) return absl::OkStatus();
+  return Wrong(rank, "second", absl::StrCat(seconds), absl::StrCat("0 to ", kLastSecond));
 }
 
 }  // namespace
@@ -111,10 +136,11 @@ absl::Status TraceAssembler::AddStep(const TraceStep& part) {
   }
   const int intervals = step_.operations().begin_nanoseconds_size();
   if (intervals < operations) return absl::OkStatus();
-  if (intervals > operations || step_.end_nanoseconds() < step_.begin_nanoseconds()) {
+  if (intervals > operations) {
     return Wrong(rank_, absl::StrCat("step ", step_.step(), " with intervals"),
                  absl::StrCat(intervals), absl::StrCat(operations));
   }
+  RETURN_IF_ERROR(CheckTimes(rank_, step_));
   handlers_.on_step(rank_, program_, step_);
   step_.Clear();
   return absl::OkStatus();

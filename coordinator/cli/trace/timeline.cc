@@ -13,6 +13,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/time.h"
+#include "proto/base/printable.h"
 #include "proto/base/units.h"
 
 namespace stretto::cli {
@@ -27,13 +28,13 @@ std::vector<TimelineLane> LanesOf(const TraceProgram& program, const TraceStep& 
   std::vector<TimelineLane> lanes;
   for (const std::string& name : program.lanes()) {
     lanes.emplace_back();
-    lanes.back().name = name;
+    lanes.back().name = Escaped(name);
   }
   for (int i = 0; i < program.operations_size(); ++i) {
     const v1alpha1::TraceOperation& op = program.operations(i);
     TimelineLane& lane = lanes[op.lane()];
     lane.communicates = lane.communicates || !op.group().empty();
-    const std::vector<std::string> words = absl::StrSplit(op.label(), ' ');
+    const std::vector<std::string> words = absl::StrSplit(Escaped(op.label()), ' ');
     const TimelineBar bar = {SpanAt(step.operations(), i), PhaseIndex(op.phase()), words[0]};
     // Operations that were captured together on a GPU have one interval and become one bar.
     const bool together = !lane.bars.empty() && lane.bars.back().phase == bar.phase &&
@@ -104,8 +105,8 @@ void TimelineBuilder::Add(int rank, const TraceProgram& program, const TraceStep
 
 Timeline TimelineBuilder::Build(const v1alpha1::Job& job, int machines) {
   Timeline& out = timeline_;
-  out.job = job.name().substr(job.name().find('/') + 1);
-  out.schedule = job.spec().schedule().name();
+  out.job = Escaped(job.name().substr(job.name().find('/') + 1));
+  out.schedule = Escaped(job.spec().schedule().name());
   out.emulated_link = job.spec().has_emulated_link();
   out.machines = machines;
   int64_t origin = std::numeric_limits<int64_t>::max();

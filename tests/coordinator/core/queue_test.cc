@@ -9,6 +9,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "coordinator/core/job_index.h"
 #include "tests/coordinator/core/scene.h"
 
 namespace stretto::coordinator::testing {
@@ -36,6 +37,14 @@ TEST(QueueTest, JobsThatWaitAreStoredOnceHoweverTheQueueMoves) {
   EXPECT_EQ(Stored(scene.TakeLog(), "job"), 1);
   scene.Advance(absl::Seconds(1), {"a"});
   EXPECT_EQ(Stored(scene.TakeLog(), ""), 0);
+}
+
+TEST(QueueTest, TheLowestPriorityOfAllIsTheLastInLine) {
+  const QueueKey last = {.priority = INT32_MIN, .number = INT64_MAX};
+  for (const int32_t priority : {INT32_MIN, -1000, 0, 1000, INT32_MAX}) {
+    EXPECT_LT((QueueKey{.priority = priority, .number = 1}), last) << priority;
+  }
+  EXPECT_LT((QueueKey{.priority = 1, .number = 9}), (QueueKey{.priority = 0, .number = 1}));
 }
 
 TEST(QueueTest, PlaceInTheQueueIsThatOfTheMoment) {

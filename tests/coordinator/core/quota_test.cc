@@ -33,6 +33,8 @@ TEST(QuotaTest, ForeignTextIsRefusedWithTheForm) {
             "quota \"a:gpus=1\": found \"gpus=1\", expected PROJECT:devices=N,queued=N");
   EXPECT_EQ(message({"a:devices=0"}),
             "quota \"a:devices=0\": found devices \"0\", expected a number of at least 1");
+  EXPECT_EQ(message({"a:\x1b[2J"}),
+            "quota \"a:\\x1b[2J\": found \"\\x1b[2J\", expected PROJECT:devices=N,queued=N");
   EXPECT_EQ(message({"a:devices=1", "a:queued=1"}),
             "quota \"a:queued=1\": found the project a second time, expected one quota for each "
             "project");

@@ -2,12 +2,11 @@
 #include "tests/integration/faults/fault_test.h"
 
 #include <cstdio>
-#include <cstdlib>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_replace.h"
 #include "proto/base/clock.h"
+#include "tests/integration/table_row.h"
 
 namespace stretto::integration {
 namespace {
@@ -18,13 +17,6 @@ namespace fs = std::filesystem;
 constexpr double kPatience = 120;
 
 std::string Seconds(double seconds) { return absl::StrFormat("%.1f", seconds); }
-
-// One line of a cell.
-std::string Cell(const std::string& text) {
-  std::string cell = absl::StrReplaceAll(text, {{"\n", " "}, {"|", "/"}, {"Failed ", ""}});
-  if (cell.size() > 200) cell = cell.substr(0, 197) + "...";
-  return cell;
-}
 
 }  // namespace
 
@@ -155,30 +147,9 @@ bool FaultTest::AllAreRunning() const {
   return true;
 }
 
-std::string FaultTest::Verdict() const {
-  const ::testing::TestResult& result =
-      *::testing::UnitTest::GetInstance()->current_test_info()->result();
-  for (int i = 0; i < result.total_part_count(); ++i) {
-    const ::testing::TestPartResult& part = result.GetTestPartResult(i);
-    if (part.skipped()) return absl::StrCat("skipped: ", part.message());
-    if (part.failed()) return absl::StrCat("**missed**: ", part.message());
-  }
-  return "held";
-}
-
 void FaultTest::TearDown() {
   ClusterTest::TearDown();
-  const std::string verdict = Cell(Verdict());
-  const std::string line =
-      absl::StrCat("| ", Cell(row_.fault), " | ", Cell(row_.expected), " | ", seen_, " | ", again_,
-                   " | ", lost_, " | ", verdict, figures_, " |\n");
-  std::printf("%s", line.c_str());
-  const char* report = std::getenv("STRETTO_FAULTS_REPORT");
-  if (report == nullptr) return;
-  std::FILE* file = std::fopen(report, "a");
-  ASSERT_NE(file, nullptr) << report;
-  std::fputs(line.c_str(), file);
-  std::fclose(file);
+  WriteRow({row_.fault, row_.expected, seen_, again_, lost_}, figures_);
 }
 
 }  // namespace stretto::integration

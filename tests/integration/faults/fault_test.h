@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // One row of the table of faults: a cluster of real processes with the timeouts that people have, a
-// fault, and what is seen of it, against its bounds. TearDown appends the row to the file that
-// STRETTO_FAULTS_REPORT names, as a line of a table of Markdown (tests/integration/faults.sh).
+// fault, and what is seen of it, against its bounds (table_row.h, tests/integration/faults.sh).
 
 #include <filesystem>
 #include <functional>
@@ -66,8 +65,6 @@ class FaultTest : public ClusterTest {
   std::vector<pid_t> trainers_;  // at the time of the fault, by rank
 
  private:
-  std::string Verdict() const;
-
   Row row_;
   absl::Duration struck_;
   std::string folder_before_;  // of rank 0, with its attempt's log

@@ -2,75 +2,31 @@
 #include "tests/integration/hostile/hostile_test.h"
 
 #include <arpa/inet.h>
+#include <grpcpp/generic/generic_stub.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 
-#include <cstdio>
-#include <cstdlib>
+#include <algorithm>
+#include <chrono>
 
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
+#include "proto/base/printable.h"
 #include "proto/base/version.h"
+#include "tests/integration/table_row.h"
 
 namespace stretto::integration {
-namespace {
 
-// Beyond what the coordinator had before. Its allocator keeps some of what it once needed.
-constexpr int64_t kMoreBytes = int64_t{128} << 20;
+using v1alpha1::WorkerMessage;
 
-std::string Cell(const std::string& text) {
-  std::string cell = absl::StrReplaceAll(text, {{"\n", " "}, {"|", "/"}, {"Failed ", ""}});
-  if (cell.size() > 200) cell = cell.substr(0, 197) + "...";
-  return cell;
-}
-
-}  // namespace
-
-void HostileTest::SetUp() {
-  StartCluster();
-  ASSERT_EQ(Stretto(Submit({.name = "victim", .steps = 100000, .more = kSlow}, {})).code, 0);
-  ASSERT_EQ(Stretto(Submit({.name = "kept", .steps = 5}, {})).code, 0);
-  AwaitStep("victim", 2);
-  bytes_before_ = CoordinatorBytes();
-}
-
-int64_t HostileTest::CoordinatorBytes() {
-  const std::string status = ContentOf(absl::StrCat("/proc/", coordinator().pid(), "/status"));
-  const size_t at = status.find("VmRSS:");
-  long long kib = 0;
-  EXPECT_TRUE(at != std::string::npos &&
-              std::sscanf(status.c_str() + at, "VmRSS: %lld kB", &kib) == 1)
-      << status;
-  return int64_t{kib} << 10;
-}
-
-void HostileTest::ExpectUnharmed() {
-  ASSERT_TRUE(coordinator().running()) << "the coordinator has ended";
-  const absl::Time before = absl::Now();
-  EXPECT_EQ(Stretto({"job", "get", "kept"}).code, 0) << "an acknowledged job is lost";
-  const absl::Duration took = absl::Now() - before;
-  EXPECT_LT(took, absl::Seconds(1)) << "a healthy client waited";
-  EXPECT_TRUE(absl::StartsWith(Fetch(metrics_port_, "/healthz"), "HTTP/1.1 200"));
-  int64_t bytes = 0;
-  EXPECT_TRUE(Eventually([&] { return (bytes = CoordinatorBytes()) < bytes_before_ + kMoreBytes; }))
-      << "memory is not back within its bound";
-  Saw(absl::StrFormat("answered in %.2f s, %d MiB resident (%d before)",
-                      absl::ToDoubleSeconds(took), bytes >> 20, bytes_before_ >> 20));
-  const Json victim = Job("victim");
-  EXPECT_EQ(victim["state"], "running") << victim["conditions"].dump();
-  EXPECT_EQ(victim["attempt"], 1);
-  AwaitStep("victim", static_cast<int>(Int(victim["progress"]["steps"])) + 2);
-  Stretto({"job", "cancel", "victim"});
-  AwaitState("victim", "cancelled");
-  const std::vector<int64_t> steps = NumbersOf(Steps("victim"));
-  EXPECT_EQ(steps, Range(1, static_cast<int64_t>(steps.size()))) << "steps are missing";
-  AwaitState("kept", "succeeded");
-  EXPECT_FALSE(absl::StrContains(coordinator().err(), "worker=node-a state=LOST"));
+void HostileTest::ExpectRefused(const grpc::Status& status,
+                                const std::vector<grpc::StatusCode>& codes) {
+  EXPECT_TRUE(std::find(codes.begin(), codes.end(), status.error_code()) != codes.end())
+      << status.error_code() << " " << Escaped(status.error_message());
+  EXPECT_TRUE(IsPrintable(status.error_message())) << Escaped(status.error_message());
+  Saw(absl::StrCat("refused: ", Escaped(Prefix(status.error_message(), 120))));
 }
 
 FileDescriptor HostileTest::Dial(const std::string& port) {
@@ -85,30 +41,57 @@ FileDescriptor HostileTest::Dial(const std::string& port) {
   return fd;
 }
 
-bool HostileTest::IsClosedWithin(const FileDescriptor& fd, absl::Duration time) {
+void HostileTest::Send(const FileDescriptor& fd, absl::string_view bytes) {
+  const absl::Time deadline = absl::Now() + absl::Seconds(5);
+  while (!bytes.empty() && absl::Now() < deadline) {
+    const ssize_t n = send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n > 0) {
+      bytes.remove_prefix(static_cast<size_t>(n));
+    } else if (errno != EAGAIN && errno != EINTR) {
+      return;  // closed: that is an answer too
+    } else {
+      pollfd entry = {.fd = fd.get(), .events = POLLOUT, .revents = 0};
+      poll(&entry, 1, 100);
+    }
+  }
+}
+
+bool HostileTest::IsClosedWithin(const FileDescriptor& fd, absl::Duration time,
+                                 std::string* answer) {
   const absl::Time deadline = absl::Now() + time;
   while (absl::Now() < deadline) {
     pollfd entry = {.fd = fd.get(), .events = POLLIN, .revents = 0};
     char bytes[4096];
-    if (poll(&entry, 1, 100) > 0 && recv(fd.get(), bytes, sizeof bytes, 0) <= 0) return true;
+    if (poll(&entry, 1, 100) <= 0) continue;
+    const ssize_t n = recv(fd.get(), bytes, sizeof bytes, 0);
+    if (n <= 0) return true;
+    if (answer != nullptr) answer->append(bytes, static_cast<size_t>(n));
   }
   return false;
 }
 
-std::shared_ptr<grpc::Channel> HostileTest::Channel() {
-  grpc::ChannelArguments own;
-  own.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  return grpc::CreateCustomChannel("127.0.0.1:" + grpc_port_, grpc::InsecureChannelCredentials(),
-                                   own);
-}
-
-grpc::Status HostileTest::RunWorker(const std::string& name, int slots,
-                                    const std::vector<v1alpha1::WorkerMessage>& messages) {
-  const auto stub = v1alpha1::WorkerService::NewStub(Channel());
+grpc::Status HostileTest::Call(const std::string& method,
+                               const google::protobuf::Message& request) {
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
-  const auto stream = stub->Session(&context);
-  v1alpha1::WorkerMessage hello;
+  const grpc::Slice slice(request.SerializeAsString());
+  const grpc::ByteBuffer bytes(&slice, 1);
+  grpc::ByteBuffer answer;
+  grpc::Status status;
+  if (channel_ == nullptr) channel_ = cluster_.Channel();
+  grpc::GenericStub stub(channel_);
+  grpc::CompletionQueue queue;
+  const auto call = stub.PrepareUnaryCall(&context, "/stretto.v1alpha1." + method, bytes, &queue);
+  call->StartCall();
+  call->Finish(&answer, &status, nullptr);
+  void* tag = nullptr;
+  bool ok = false;
+  EXPECT_TRUE(queue.Next(&tag, &ok));
+  return status;
+}
+
+WorkerMessage HostileTest::Hello(const std::string& name, int slots) {
+  WorkerMessage hello;
   hello.mutable_register_()->set_worker_id(name);
   hello.mutable_register_()->set_incarnation("hostile");
   hello.mutable_register_()->set_protocol_version(kProtocolVersion);
@@ -117,37 +100,34 @@ grpc::Status HostileTest::RunWorker(const std::string& name, int slots,
     device->set_slot(slot);
     device->set_kind(v1alpha1::DEVICE_CPU);
   }
-  stream->Write(hello);
-  for (const v1alpha1::WorkerMessage& message : messages) stream->Write(message);
+  return hello;
+}
+
+grpc::Status HostileTest::RunWorker(const std::string& name, int slots,
+                                    const std::vector<WorkerMessage>& messages) {
+  std::vector<WorkerMessage> all = {Hello(name, slots)};
+  all.insert(all.end(), messages.begin(), messages.end());
+  return RunWorker(all, cluster_.Channel());
+}
+
+grpc::Status HostileTest::RunWorker(const std::vector<WorkerMessage>& messages,
+                                    const std::shared_ptr<grpc::Channel>& channel) {
+  const auto stub = v1alpha1::WorkerService::NewStub(channel);
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+  const auto stream = stub->Session(&context);
+  for (const WorkerMessage& message : messages) stream->Write(message);
+  stream->WritesDone();  // the coordinator ends the session after the last of them
   v1alpha1::CoordinatorMessage answer;
   while (stream->Read(&answer)) {
   }
-  const grpc::Status status = stream->Finish();
-  return status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED ? grpc::Status::OK : status;
-}
-
-std::string HostileTest::Verdict() const {
-  const ::testing::TestResult& result =
-      *::testing::UnitTest::GetInstance()->current_test_info()->result();
-  for (int i = 0; i < result.total_part_count(); ++i) {
-    const ::testing::TestPartResult& part = result.GetTestPartResult(i);
-    if (part.skipped()) return absl::StrCat("skipped: ", part.message());
-    if (part.failed()) return absl::StrCat("**missed**: ", part.message());
-  }
-  return "held";
+  return stream->Finish();
 }
 
 void HostileTest::TearDown() {
-  ClusterTest::TearDown();
-  const std::string line =
-      absl::StrCat("| ", Cell(tried_), " | ", Cell(seen_), " | ", Cell(Verdict()), " |\n");
-  std::printf("%s", line.c_str());
-  const char* report = std::getenv("STRETTO_HOSTILE_REPORT");
-  if (report == nullptr) return;
-  std::FILE* file = std::fopen(report, "a");
-  ASSERT_NE(file, nullptr) << report;
-  std::fputs(line.c_str(), file);
-  std::fclose(file);
+  Saw(cluster_.ExpectUnharmed());
+  WriteRow({tried_, seen_});
+  if (HasFailure()) HostileCluster::EndHarmed();
 }
 
 }  // namespace stretto::integration

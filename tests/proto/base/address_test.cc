@@ -11,12 +11,14 @@ TEST(AddressTest, HostAndPort) {
   EXPECT_EQ(ParseAddress("node-a:7070")->port, 7070);
   EXPECT_EQ(ParseAddress("[fe80::1]:0")->host, "fe80::1");
   for (const char* bad : {"7070", "127.0.0.1", "a:70000", "a:-1", "a:b", ":7070", "::1:70",
-                          "[::1:1", "[:1", "::1]:1", "a b:1", "a,b:1", ""}) {
+                          "[::1:1", "[:1", "::1]:1", "[]:80", "a b:1", "a,b:1", ""}) {
     const auto address = ParseAddress(bad);
     EXPECT_EQ(address.status().message(), "found \"" + std::string(bad) + "\", expected HOST:PORT");
     EXPECT_TRUE(absl::IsInvalidArgument(address.status())) << bad;
   }
   EXPECT_EQ(ParseAddress("a\n").status().message(), "found \"a\\n\", expected HOST:PORT");
+  EXPECT_EQ(ParseAddress("a\x1b[2J:1").status().message(),
+            "found \"a\\x1b[2J:1\", expected HOST:PORT");
 }
 
 TEST(AddressTest, SeveralAddressesAreSeparatedByCommas) {

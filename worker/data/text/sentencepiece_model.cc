@@ -3,6 +3,7 @@
 
 #include <sentencepiece_processor.h>
 
+#include <exception>
 #include <utility>
 
 namespace stretto {
@@ -16,9 +17,15 @@ SentencePieceModel::~SentencePieceModel() = default;
 std::unique_ptr<SentencePieceModel> SentencePieceModel::Parse(const std::string& serialized,
                                                               std::string* error) {
   auto processor = std::make_unique<sentencepiece::SentencePieceProcessor>();
-  const auto status = processor->LoadFromSerializedProto(serialized);
-  if (!status.ok()) {
-    *error = status.ToString();
+  // Of some damaged models the library throws instead.
+  try {
+    const auto status = processor->LoadFromSerializedProto(serialized);
+    if (!status.ok()) {
+      *error = status.ToString();
+      return nullptr;
+    }
+  } catch (const std::exception& thrown) {
+    *error = thrown.what();
     return nullptr;
   }
   return std::unique_ptr<SentencePieceModel>(new SentencePieceModel(std::move(processor)));

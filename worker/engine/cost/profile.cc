@@ -41,6 +41,7 @@ class Parser {
     }
     if (!ended_) return Error("the end of the text", absl::StrCat("a line 'end ", line_, "'"));
     if (profile_.machine.empty()) return Error("no machine", "a line 'machine KIND'");
+    if (profile_.build.empty()) return Error("no build", "a line 'build RELEASE'");
     if (link_ != 0 && link_ != 4) {
       return Error("a part of the link", "latency, bandwidth, cpu and burst, or none of them");
     }

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "coordinator/cli/trace/records.h"
 
+#include <cstdint>
+#include <functional>
+
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -107,13 +110,45 @@ TEST_F(AssemblerTest, NonsenseIsRefusedByName) {
   EXPECT_TRUE(Add(4, MakeProgram()).ok());
   TraceStep step = MakeStep(1);
   step.mutable_operations()->set_duration_nanoseconds(2, -1);
-  EXPECT_EQ(Add(4, step).message(), "trace of rank 4: found duration -1, expected 0 or more");
+  EXPECT_EQ(Add(4, step).message(),
+            "trace of rank 4: found duration -1, expected 0 to 9007199254740992");
   step = MakeStep(2);
   step.mutable_operations()->add_begin_nanoseconds(1);
   EXPECT_EQ(Add(4, step).message(), "trace of rank 4: found durations 8, expected 9");
   step = MakeStep(3);
   AddInterval(1, 2, step.mutable_operations());
   EXPECT_EQ(Add(4, step).message(), "trace of rank 4: found step 3 with intervals 9, expected 8");
+}
+
+TEST_F(AssemblerTest, TimesWhoseSumsWouldOverflowAreRefused) {
+  ASSERT_TRUE(Add(0, MakeProgram()).ok());
+  int64_t number = 0;
+  const auto refused = [&](const std::function<void(TraceStep*)>& change) {
+    TraceStep step = MakeStep(++number);
+    change(&step);
+    return std::string(Add(0, step).message());
+  };
+  EXPECT_EQ(refused([](auto* step) {
+              step->mutable_operations()->set_duration_nanoseconds(0, INT64_MAX);
+            }),
+            "trace of rank 0: found duration 9223372036854775807, expected 0 to 9007199254740992");
+  EXPECT_EQ(
+      refused([](auto* step) { step->mutable_operations()->set_begin_nanoseconds(0, INT64_MIN); }),
+      "trace of rank 0: found begin -9223372036854775808, expected at most 9007199254740992 "
+      "from that of its step");
+  EXPECT_EQ(refused([](auto* step) { step->set_begin_nanoseconds(INT64_MAX); }),
+            "trace of rank 0: found begin of a step 9223372036854775807, expected 0 to "
+            "1152921504606846976");
+  EXPECT_EQ(refused([](auto* step) { step->set_begin_nanoseconds(-1); }),
+            "trace of rank 0: found begin of a step -1, expected 0 to 1152921504606846976");
+  EXPECT_EQ(refused([](auto* step) {
+              step->set_begin_nanoseconds(5);
+              step->set_end_nanoseconds(INT64_MAX);
+            }),
+            "trace of rank 0: found end of a step 9223372036854775807, expected at most "
+            "9007199254740992 after 5");
+  EXPECT_EQ(refused([](auto* step) { step->mutable_begin_time()->set_seconds(INT64_MAX); }),
+            "trace of rank 0: found second 9223372036854775807, expected 0 to 4611686018");
 }
 
 TEST(TimeAxisTest, RanksOfOneMachineKeepTheirDistanceWhateverTheirWallClocksSaid) {

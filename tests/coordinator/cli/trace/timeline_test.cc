@@ -101,6 +101,19 @@ TEST(TimelineTest, AnEvaluationIsDrawn) {
   EXPECT_THAT(DrawTimelineSvg(TwoRanks()), Not(HasSubstr(">evaluation</text>")));
 }
 
+TEST(TimelineTextTest, NamesThatAWorkerGaveAreEscaped) {
+  v1alpha1::TraceProgram program = MakeProgram();
+  program.set_lanes(0, "compute\x1b[2J");
+  program.mutable_operations(0)->set_label("L0\x1b[2J");
+  TimelineBuilder builder;
+  builder.Add(0, program, MakeStep(12), 7'000'000'000);
+  const Timeline timeline = builder.Build(MakeTracedJob(), 1);
+  const std::string text = Joined(DrawTimeline(timeline, {.width = 116, .unicode = false}));
+  EXPECT_THAT(text, Not(HasSubstr("\x1b")));
+  EXPECT_THAT(text, HasSubstr("compute\\x1b[2J"));
+  EXPECT_THAT(DrawTimelineSvg(timeline), Not(HasSubstr("\x1b")));
+}
+
 TEST(TimelineTextTest, NoLineIsWiderThanTheTerminal) {
   for (int width : {40, 57, 80, 133}) {
     const auto lines = DrawTimeline(TwoRanks(), {.width = width, .unicode = false, .color = false});

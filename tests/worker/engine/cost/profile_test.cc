@@ -90,6 +90,8 @@ TEST(CostProfileTest, DamagedTextsAreRefusedWithTheLine) {
       {With("machine cpu, avx2, Example 9000\n", "machine\n"),
        "line 2: found '', expected one name"},
       {With("build 0.5.0", "machine cpu"), "line 3: found 'cpu', expected one name, once"},
+      {absl::StrReplaceAll(kText, {{"build 0.5.0\n", ""}, {"end 12", "end 11"}}),
+       "line 12: found no build, expected a line 'build RELEASE'"},
       {With("pair memory", "pear memory"), "line 9: found 'pear', expected machine, build"},
       {With("link cpu", "link cup"), "line 6: found 'link cup', expected link latency, bandwidth"},
       {With("link burst", "link cpu"), "line 7: found 'link cpu', expected link latency"},

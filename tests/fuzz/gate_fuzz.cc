@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The handshake of ranks. Whatever a stranger sends, the gate drops it, and whatever a stranger
+// answers, a rank takes it for no peer: neither knows the secret.
+#include <fcntl.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "proto/base/address.h"
+#include "proto/base/check.h"
+#include "proto/base/clock.h"
+#include "proto/base/sockets.h"
+#include "tests/fuzz/connection.h"
+#include "tests/fuzz/fuzz_input.h"
+#include "worker/comm/gloo/gate.h"
+
+namespace {
+
+using stretto::FileDescriptor;
+
+stretto::Membership Member(int rank) {
+  return {.group = "tp", .rank = rank, .size = 4, .secret = std::string(32, 's')};
+}
+
+class OpenGate {
+ public:
+  OpenGate() : gate_(*stretto::Gate::Listen("127.0.0.1")) {
+    gate_->Open(Member(1));
+    port_ = stretto::ParseAddress(gate_->address())->port;
+  }
+  void Visit(absl::string_view bytes) {
+    const int64_t before = gate_->strangers();
+    const FileDescriptor fd = stretto::fuzz::Connect(port_);
+    stretto::fuzz::SendAll(fd, bytes);
+    shutdown(fd.get(), SHUT_WR);
+    const std::string answer = stretto::fuzz::ReadToTheEnd(fd);
+    STRETTO_CHECK(answer.size() == 0 || answer.size() == 64);  // never welcome
+    while (gate_->strangers() == before) std::this_thread::yield();
+  }
+
+ private:
+  const std::unique_ptr<stretto::Gate> gate_;
+  int port_ = 0;
+};
+
+// Lets everybody in and answers with the given bytes.
+class Stranger {
+ public:
+  Stranger() : listener_(*stretto::ListenAt(stretto::Resolve("127.0.0.1", 0)->front())) {
+    STRETTO_CHECK(fcntl(listener_.get(), F_SETFL, 0) == 0);  // accept waits
+    address_ = stretto::LocalAddressOf(listener_.get())->Text();
+  }
+  void Deceive(absl::string_view bytes) {
+    std::thread answers([this, bytes] {
+      const FileDescriptor fd(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      if (!fd.valid()) return;
+      stretto::fuzz::ResetAtTheEnd(fd);
+      stretto::fuzz::SendAll(fd, bytes);
+      shutdown(fd.get(), SHUT_WR);
+      stretto::fuzz::ReadToTheEnd(fd);
+    });
+    // Shorter than the pause before another try.
+    const absl::Duration deadline = stretto::Clock::Real().Monotonic() + absl::Milliseconds(40);
+    const auto fd = stretto::ConnectToGate(address_, Member(2), 1, deadline);
+    STRETTO_CHECK(!fd.ok());
+    answers.join();
+  }
+
+ private:
+  FileDescriptor listener_;
+  std::string address_;
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  // Never destroyed: OpenSSL ends before what is static here.
+  static OpenGate& gate = *new OpenGate;
+  static Stranger& stranger = *new Stranger;
+  const absl::string_view bytes = stretto::fuzz::TextOf(data, size);
+  gate.Visit(bytes);
+  stranger.Deceive(bytes);
+  return 0;
+}
