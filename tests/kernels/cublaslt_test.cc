@@ -2,7 +2,6 @@
 
 // The products' own logic, on a cuBLASLt that counts what it is asked.
 #include "kernels/cpu/cpu_ops.h"
-#include "kernels/cuda/cublaslt_epilogues.h"
 #include "kernels/cuda/cublaslt_products.h"
 #include "tests/kernels/fake_cublaslt.h"
 #include "tests/kernels/testing.h"
@@ -239,32 +238,6 @@ TEST_F(CublasLtTest, ProposalsAreAskedForTheAlignmentThatOperandsHave) {
   Tensor dx(DType::kBF16, 4, 4);
   products->GemmDgrad(dy.view(), w.view(), 1, dx.view());
   EXPECT_THAT(fake_.alignments, ElementsAre(16, 2));
-}
-
-// The CUBLASLT_EPILOGUE_ of each, by its number: GELU_AUX_BIAS, DGELU, DGELU_BGRAD, BGRADB.
-TEST_F(CublasLtTest, EpiloguesAreTimedByTheirFastestAlgorithmThatAddsInOneGo) {
-  const std::pair<Epilogue, int> all[] = {{Epilogue::kGelu, 32 | 128 | 4},
-                                          {Epilogue::kGeluGrad, 64 | 128},
-                                          {Epilogue::kGeluGradBias, 64 | 128 | 16},
-                                          {Epilogue::kBiasGrad, 512}};
-  for (const auto& [epilogue, number] : all) {
-    fake_.epilogues.clear();
-    const absl::StatusOr<double> seconds =
-        TimeEpilogue({.epilogue = epilogue, .tokens = 24, .in = 16, .out = 8});
-    ASSERT_TRUE(seconds.ok()) << seconds.status();
-    EXPECT_NEAR(*seconds, 5e-6, 1e-12);
-    EXPECT_THAT(fake_.epilogues, ElementsAre(Pair(number, testing::Gt(8))));
-  }
-}
-
-TEST_F(CublasLtTest, EpiloguesThatTheLibraryOrTheMemoryHasNotAreNamed) {
-  const EpilogueProduct product{.tokens = 24, .in = 16, .out = 8};
-  fake_.choices = {{.runs = false}};
-  EXPECT_EQ(TimeEpilogue(product).status().code(), absl::StatusCode::kUnimplemented);
-  fake_.choices.clear();
-  EXPECT_EQ(TimeEpilogue(product).status().code(), absl::StatusCode::kUnimplemented);
-  fake_.out_of_memory = true;
-  EXPECT_EQ(TimeEpilogue(product).status().code(), absl::StatusCode::kResourceExhausted);
 }
 
 }  // namespace

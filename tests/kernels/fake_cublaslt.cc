@@ -190,31 +190,13 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
   now_microseconds += choice->microseconds;
   const auto epilogue =
       static_cast<int>(what.Get(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_DEFAULT));
-  ++Fake().epilogues[epilogue];
-  // What is read or written beside the product is only touched.
-  const auto touch = [&](cublasLtMatmulDescAttributes_t pointer, int64_t elements, size_t size) {
-    auto* const bytes = reinterpret_cast<char*>(what.Get(pointer, 0));
-    STRETTO_CHECK(bytes != nullptr);
-    std::memset(bytes, 0, static_cast<size_t>(elements) * size);
-  };
-  const size_t element = ld.type == CUDA_R_16BF ? 2 : 4;
-  if (epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS || epilogue == CUBLASLT_EPILOGUE_DGELU ||
-      epilogue == CUBLASLT_EPILOGUE_DGELU_BGRAD) {
-    STRETTO_CHECK(what.Get(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, 0) == ld.rows);
-    touch(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, ld.rows * ld.columns, element);
-  }
-  if (epilogue == CUBLASLT_EPILOGUE_DGELU_BGRAD)
-    touch(CUBLASLT_MATMUL_DESC_BIAS_POINTER, ld.rows, element);
-  if (epilogue == CUBLASLT_EPILOGUE_BGRADB)
-    touch(CUBLASLT_MATMUL_DESC_BIAS_POINTER, ld.columns, element);
-
   const bool ta = what.Get(CUBLASLT_MATMUL_DESC_TRANSA, CUBLAS_OP_N) == CUBLAS_OP_T;
   const bool tb = what.Get(CUBLASLT_MATMUL_DESC_TRANSB, CUBLAS_OP_N) == CUBLAS_OP_T;
   const int64_t k = ta ? la.rows : la.columns;
   STRETTO_CHECK((ta ? la.columns : la.rows) == ld.rows);
   STRETTO_CHECK((tb ? lb.rows : lb.columns) == ld.columns && (tb ? lb.columns : lb.rows) == k);
-  const bool biased =
-      epilogue == CUBLASLT_EPILOGUE_BIAS || epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+  const bool biased = epilogue == CUBLASLT_EPILOGUE_BIAS;
+  STRETTO_CHECK(biased || epilogue == CUBLASLT_EPILOGUE_DEFAULT);
   const auto* bias = reinterpret_cast<const void*>(what.Get(CUBLASLT_MATMUL_DESC_BIAS_POINTER, 0));
   const auto bias_type =
       static_cast<cudaDataType_t>(what.Get(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, -1));

@@ -31,7 +31,6 @@ struct FakeCublasLt {
   std::map<int, int> launches;       // by algorithm
   std::map<int, int> sm_targets;     // launches by SM target
   std::vector<uint32_t> alignments;  // of proposals
-  std::map<int, int> epilogues;      // launches by epilogue
 
   static FakeCublasLt& Get();
   void Reset() { *this = FakeCublasLt(); }

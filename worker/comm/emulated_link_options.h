@@ -10,7 +10,7 @@ namespace stretto {
 struct EmulatedLinkOptions {
   int rank = 0;
   int size = 1;
-  int blocks = 2;  // each occupies an SM; 0: only copy engines work
+  int blocks = 2;  // at least 1; each occupies an SM
   absl::Duration latency;
   double bytes_per_second = 0;
 };

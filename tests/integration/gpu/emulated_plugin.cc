@@ -62,10 +62,6 @@ absl::StatusOr<std::unique_ptr<DeviceCommunicator>> EmulateLink(
   return MakeEmulatedLink(options);
 }
 
-absl::StatusOr<double> TimeEpilogue(int, const EpilogueProduct&) {
-  return absl::UnimplementedError("jobs time no epilogues");
-}
-
 }  // namespace
 }  // namespace stretto
 
@@ -76,7 +72,6 @@ stretto_backend_plugin() {
                                                 .devices = stretto::Devices,
                                                 .make_backend = stretto::MakeBackend,
                                                 .connect = stretto::Connect,
-                                                .emulate_link = stretto::EmulateLink,
-                                                .time_epilogue = stretto::TimeEpilogue};
+                                                .emulate_link = stretto::EmulateLink};
   return &plugin;
 }

@@ -46,9 +46,6 @@ absl::StatusOr<Machine> OpenCuda(const MachineFlags& flags) {
     machine.emulate_link = [plugin, index = device.index](const EmulatedLinkOptions& options) {
       return plugin->emulate_link(index, options);
     };
-    machine.time_epilogue = [plugin, index = device.index](const EpilogueProduct& product) {
-      return plugin->time_epilogue(index, product);
-    };
     return machine;
   }
   return absl::NotFoundError(absl::StrCat("--device-index: found ", flags.index,

@@ -9,7 +9,6 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "kernels/epilogue.h"
 #include "kernels/ops.h"
 #include "worker/bench/options/machine_flags.h"
 #include "worker/comm/device_communicator.h"
@@ -28,8 +27,6 @@ struct Machine {
   // A link without peers (worker/comm/emulated_link); empty if the machine cannot emulate one.
   std::function<absl::StatusOr<std::unique_ptr<DeviceCommunicator>>(const EmulatedLinkOptions&)>
       emulate_link = {};
-  // Measures a fused product in seconds (BackendPlugin::time_epilogue); empty if not supported.
-  std::function<absl::StatusOr<double>(const EpilogueProduct&)> time_epilogue = {};
 };
 
 // Opens the machine of a command: OpenMachine, or a test's substitute.

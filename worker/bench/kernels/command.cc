@@ -13,7 +13,6 @@
 #include "absl/strings/str_cat.h"
 #include "proto/base/files.h"
 #include "proto/base/status_macros.h"
-#include "worker/bench/kernels/epilogues.h"
 #include "worker/bench/kernels/measure.h"
 #include "worker/bench/kernels/report.h"
 #include "worker/bench/options/flags.h"
@@ -88,9 +87,6 @@ absl::Status Run(const std::vector<std::string>& arguments, std::ostream& out,
     }
     report.kernels.push_back(std::move(row));
     RETURN_IF_ERROR(show(RowText(report, report.kernels.back())));
-  }
-  if (options.epilogues) {
-    ASSIGN_OR_RETURN(report.epilogues, TimeEpilogues(report.kernels, machine));
   }
   RETURN_IF_ERROR(show(TailText(report)));
   return StatusOf(report);

@@ -73,16 +73,8 @@ std::string RowText(const KernelsReport& report, const KernelResult& result) {
 }
 
 std::string TailText(const KernelsReport& report) {
-  std::string text = absl::StrFormat(
-      "\nmatrix products: %.1f %% of the time of all calls of a step\n", 100 * report.gemm_share());
-  for (const EpilogueResult& result : report.epilogues) {
-    absl::StrAppendFormat(&text, "epilogue, in no step: %s for %9.1f us apart: %s\n",
-                          result.fused_seconds
-                              ? absl::StrFormat("%9.1f us", *result.fused_seconds * 1e6)
-                              : result.why,
-                          result.separate_seconds * 1e6, result.calls);
-  }
-  return text;
+  return absl::StrFormat("\nmatrix products: %.1f %% of the time of all calls of a step\n",
+                         100 * report.gemm_share());
 }
 
 std::string ToJson(const KernelsReport& report, const Machine& machine) {
@@ -100,12 +92,6 @@ std::string ToJson(const KernelsReport& report, const Machine& machine) {
     row["limit"] = result.bound_by_products() ? "product" : "copy";
     if (result.failed.empty()) row["share_of_limit"] = report.ShareOfLimit(result);
     json["kernels"].push_back(std::move(row));
-  }
-  for (const EpilogueResult& result : report.epilogues) {
-    Json row = {{"calls", result.calls}, {"separate_seconds", result.separate_seconds}};
-    if (result.fused_seconds) row["fused_seconds"] = *result.fused_seconds;
-    if (!result.fused_seconds) row["why"] = result.why;
-    json["epilogues"].push_back(std::move(row));
   }
   return json.dump(2);
 }

@@ -3,11 +3,9 @@
 // The report of `stretto-bench kernels` as text, in the parts in which it is printed while it is
 // measured, and as JSON (docs/BENCHMARKS.md defines its terms).
 
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "kernels/epilogue.h"
 #include "worker/bench/common/machine.h"
 #include "worker/bench/kernels/cases.h"
 #include "worker/engine/spec/spec.h"
@@ -25,21 +23,11 @@ struct KernelResult {
   bool bound_by_products() const { return timed.work.flops > 0; }
 };
 
-// The time of a fused epilogue and of the calls that it could replace.
-struct EpilogueResult {
-  std::string calls;  // "fwd fc1 gemm + fwd act gelu"
-  EpilogueProduct product;
-  double separate_seconds = 0;  // of the calls in sequence
-  std::optional<double> fused_seconds;
-  std::string why;  // reason if there is no fused time
-};
-
 struct KernelsReport {
   std::string model = {};
   EngineSpec spec = {};
   KernelResult copy = {}, product = {};  // the limits
   std::vector<KernelResult> kernels = {};
-  std::vector<EpilogueResult> epilogues = {};  // only if requested
 
   // Of a result that did not fail.
   double ShareOfLimit(const KernelResult& result) const;

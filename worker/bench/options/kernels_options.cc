@@ -32,10 +32,6 @@ absl::StatusOr<KernelsOptions> ParseKernelsOptions(const std::vector<std::string
   count("--working-set-mib", o.working_set_mib, 1, "memory of all copies of an operation in MiB");
   count("--limit-size", o.limit_size, 0,
         "rows and columns of the matrices for the limits; 0: 8192 on a GPU, 2048 on a CPU");
-  app.add_flag(
-      "--epilogues", o.epilogues,
-      "also time cuBLASLt's fused epilogues, which steps do not use, against the calls that "
-      "they could replace");
   app.add_option("--json", o.json, "file for a copy of the result as JSON");
   ASSIGN_OR_RETURN(o.help, ParseFlags(app, arguments));
   o.timing.working_set = int64_t{o.working_set_mib} << 20;

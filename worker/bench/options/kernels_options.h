@@ -26,7 +26,6 @@ struct KernelsOptions {
   MachineFlags machine;
   KernelTiming timing;
   int working_set_mib = 256;
-  bool epilogues = false;
   int limit_size = 0;  // of the limits' matrices; 0: by the device
 };
 

@@ -110,8 +110,8 @@ void AddEmulatedLinkFlags(CLI::App& app, OverlapOptions& o) {
        "latency of a collective in microseconds (alpha)");
   list("--link-gbytes", o.link_gbytes, Number(1e-9, 1e9, "a number above 0"),
        "bandwidth of an all-reduce in GB/s (beta)");
-  list("--link-blocks", o.link_blocks, Integer(0, 1 << 10),
-       "number of GPU blocks that a collective occupies (k); 0: copies instead");
+  list("--link-blocks", o.link_blocks, Integer(1, 1 << 10),
+       "number of GPU blocks that a collective occupies (k)");
 }
 
 void AddScheduleFlags(CLI::App& app, OverlapOptions& o) {

@@ -11,9 +11,9 @@
 namespace stretto::bench {
 
 std::string Describe(const EmulatedLinkOptions& link) {
-  return absl::StrFormat("emulated link: alpha %s, beta %g GB/s, k %d%s",
+  return absl::StrFormat("emulated link: alpha %s, beta %g GB/s, k %d",
                          absl::FormatDuration(link.latency), link.bytes_per_second * 1e-9,
-                         link.blocks, link.blocks == 0 ? " (copies, which add nothing)" : "");
+                         link.blocks);
 }
 
 std::string ToText(const Comparison& comparison) {
@@ -44,8 +44,7 @@ std::string ToJson(const OverlapOptions& options, const EmulatedReport& report,
     Json link = {{"kind", "emulated link"},
                  {"latency_seconds", absl::ToDoubleSeconds(each.link.latency)},
                  {"bytes_per_second", each.link.bytes_per_second},
-                 {"blocks", each.link.blocks},
-                 {"moved_by", each.link.blocks == 0 ? "copies" : "blocks"}};
+                 {"blocks", each.link.blocks}};
     Json comparison = Json::parse(ToJson(options, each.comparison));
     comparison["link"] = std::move(link);
     json["links"].push_back(std::move(comparison));

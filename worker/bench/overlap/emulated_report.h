@@ -16,8 +16,7 @@ struct EmulatedComparison {
 };
 using EmulatedReport = std::vector<EmulatedComparison>;
 
-// "emulated link: alpha 12us, beta 270 GB/s, k 2"; for k = 0 it names what the emulation leaves
-// out.
+// "emulated link: alpha 12us, beta 270 GB/s, k 2"
 std::string Describe(const EmulatedLinkOptions& link);
 
 // A line per schedule.

@@ -2,11 +2,9 @@
 #include "worker/comm/emulated_link/emulated_link.h"
 
 #include <atomic>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/link.h"
-#include "kernels/cuda/link_copies.h"
 #include "proto/base/status_macros.h"
 
 namespace stretto {
@@ -14,8 +12,7 @@ namespace {
 
 class EmulatedLink final : public DeviceCommunicator {
  public:
-  EmulatedLink(const EmulatedLinkOptions& options, std::unique_ptr<LinkCopies> copies)
-      : options_(options), copies_(std::move(copies)) {}
+  explicit EmulatedLink(const EmulatedLinkOptions& options) : options_(options) {}
 
   int rank() const override { return options_.rank; }
   int size() const override { return options_.size; }
@@ -23,9 +20,7 @@ class EmulatedLink final : public DeviceCommunicator {
   absl::Status Run(const Collective& collective, void* stream) override {
     RETURN_IF_ERROR(CheckDeviceCollective(collective, size()));
     RETURN_IF_ERROR(Poll());
-    const LinkTransfer transfer = TransferOf(collective);
-    const char* error = copies_ != nullptr ? copies_->Enqueue(transfer, stream)
-                                           : LaunchLinkTransfer(transfer, stream);
+    const char* error = LaunchLinkTransfer(TransferOf(collective), stream);
     if (error == nullptr) return absl::OkStatus();
     dead_ = absl::UnavailableError(absl::StrCat(Name(), NameOf(collective.kind), ": ", error));
     return dead_;
@@ -68,7 +63,6 @@ class EmulatedLink final : public DeviceCommunicator {
   }
 
   const EmulatedLinkOptions options_;
-  const std::unique_ptr<LinkCopies> copies_;  // null: blocks move the tensors
   std::atomic<bool> aborted_{false};
   absl::Status dead_;  // of the calling thread
 };
@@ -84,23 +78,14 @@ absl::StatusOr<std::unique_ptr<DeviceCommunicator>> MakeEmulatedLink(
   if (options.rank < 0 || options.rank >= options.size) {
     return refused("rank is ", options.rank, ", expected 0 to ", options.size - 1);
   }
-  if (options.blocks < 0) return refused("blocks is ", options.blocks, ", expected 0 or more");
+  if (options.blocks < 1) return refused("blocks is ", options.blocks, ", expected at least 1");
   if (options.latency < absl::ZeroDuration()) {
     return refused("latency is ", absl::FormatDuration(options.latency), ", expected 0 or more");
   }
   if (!(options.bytes_per_second > 0)) {
     return refused("bytes_per_second is ", options.bytes_per_second, ", expected above 0");
   }
-  std::unique_ptr<LinkCopies> copies;
-  if (options.blocks == 0) {
-    absl::StatusOr<std::unique_ptr<LinkCopies>> made = LinkCopies::Create();
-    if (!made.ok()) {
-      return absl::UnavailableError(
-          absl::StrCat("emulated link by copies: ", made.status().message()));
-    }
-    copies = *std::move(made);
-  }
-  return std::make_unique<EmulatedLink>(options, std::move(copies));
+  return std::make_unique<EmulatedLink>(options);
 }
 
 }  // namespace stretto

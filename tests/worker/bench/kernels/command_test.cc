@@ -129,52 +129,6 @@ TEST(KernelsCommandTest, EveryRowIsFlushedAsSoonAsItIsMeasured) {
   }
 }
 
-// Two thirds of the work's time each; none for bias gradients alone.
-absl::StatusOr<double> TimeOfEpilogue(const EpilogueProduct& product) {
-  if (product.epilogue == Epilogue::kBiasGrad) return absl::UnimplementedError("has none");
-  EXPECT_EQ(product.dtype, DType::kF32);
-  EXPECT_EQ(product.tokens, 16);
-  const bool forward = product.epilogue == Epilogue::kGelu;
-  EXPECT_EQ(product.in, forward ? 64 : 256);
-  EXPECT_EQ(product.out, forward ? 256 : 64);
-  return 2e-6;
-}
-
-TEST(EpiloguesTest, AreTimedBesideTheCallsThatTheyCouldStandFor) {
-  const std::string file = ::testing::TempDir() + "/epilogues.json";
-  const Said said = Bench({"--epilogues", "--json", file},
-                          [](const MachineFlags& flags) -> absl::StatusOr<Machine> {
-                            absl::StatusOr<Machine> machine = EmulatedMachine(flags);
-                            if (machine.ok()) machine->time_epilogue = TimeOfEpilogue;
-                            return machine;
-                          });
-  ASSERT_EQ(said.code, 0) << said.err;
-  const Json json = Json::parse(*ReadFile(file));
-  ASSERT_EQ(json["epilogues"].size(), 6u);
-  const auto seconds = [&](const std::string& place) {
-    for (const Json& row : json["kernels"]) {
-      if (row["place"] == place) return row["seconds"].get<double>();
-    }
-    return 0.0;
-  };
-  const Json& gelu = json["epilogues"][0];
-  EXPECT_EQ(gelu["calls"], "fwd fc1 gemm + fwd act gelu");
-  EXPECT_DOUBLE_EQ(gelu["separate_seconds"], seconds("fwd fc1 gemm") + seconds("fwd act gelu"));
-  EXPECT_DOUBLE_EQ(gelu["fused_seconds"], 2e-6);
-  EXPECT_EQ(json["epilogues"][2]["calls"],
-            "bwd fc2 gemm_dgrad + bwd act gelu_grad + bwd fc1 bias_grad");
-  EXPECT_EQ(json["epilogues"][3]["why"], "has none");
-  EXPECT_FALSE(json["epilogues"][3].contains("fused_seconds"));
-  EXPECT_THAT(said.out, HasSubstr("epilogue, in no step:       2.0 us for "));
-  EXPECT_THAT(said.out, HasSubstr("epilogue, in no step: has none for "));
-}
-
-TEST(EpiloguesTest, AreOnlyOnAGpu) {
-  const Said said = Bench({"--epilogues", "--only", "gelu"}, OpenMachine);
-  EXPECT_EQ(said.code, 1);
-  GoldenMessages("stretto-bench").Add(said.err, {"--epilogues", "--device cpu", "cuda"});
-}
-
 TEST(KernelsCommandFailureTest, WithoutADeviceItSaysWhy) {
   const Said said = Bench({"--device", "cuda", "--device-index", "1000"}, OpenMachine);
   EXPECT_EQ(said.code, 1);

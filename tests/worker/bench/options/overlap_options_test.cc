@@ -105,7 +105,7 @@ TEST(OverlapOptionsTest, WrongFlagsAreRefusedInOneLine) {
            {{"--tp1", "--rank", "1"}, {"--rank", "1"}},
            {{"--device", "cuda", "--tp1"}, {"--ranks", "1", "--device cuda", "2"}},
            {{"--device", "cuda", "--link-gbytes", "270,0"}, {"--link-gbytes", "0", "above 0"}},
-           {{"--device", "cuda", "--link-blocks", "-1"}, {"--link-blocks", "-1", "0 to 1024"}},
+           {{"--device", "cuda", "--link-blocks", "2,0"}, {"--link-blocks", "0", "1 to 1024"}},
            {{"--device", "cuda", "--plans", "default,found"}, {"--plans", "'found'", "--costs"}},
            {{"--tp1", "--model", "gpt-0"}, {"--model", "'gpt-0'"}},
            {{"--tp1", "--family", "bert"}, {"--family", "'bert'"}},

@@ -39,7 +39,7 @@ Said Bench(const std::vector<std::string>& more, const MachineOpener& open) {
 
 TEST(EmulatedOverlapTest, EveryLinkHasEveryTimeOfEverySchedule) {
   const Said said =
-      Bench({"--schedules", "megatron_sync,domino_row", "--slices", "1,2", "--link-blocks", "0,2"},
+      Bench({"--schedules", "megatron_sync,domino_row", "--slices", "1,2", "--link-blocks", "1,2"},
             EmulatedMachine);
 
   // The emulated device's time is no time: it may contradict the bounds, and nothing else is wrong.
@@ -48,12 +48,11 @@ TEST(EmulatedOverlapTest, EveryLinkHasEveryTimeOfEverySchedule) {
   ASSERT_TRUE(json.is_object()) << said.err;
   EXPECT_EQ(json["machine"]["name"], kEmulatedName);
   ASSERT_EQ(json["links"].size(), 2u);
-  EXPECT_EQ(json["links"][0]["link"]["moved_by"], "copies");
-  EXPECT_EQ(json["links"][1]["link"]["moved_by"], "blocks");
+  EXPECT_EQ(json["links"][0]["link"]["blocks"], 1);
   EXPECT_EQ(json["links"][1]["link"]["blocks"], 2);
   EXPECT_DOUBLE_EQ(json["links"][1]["link"]["latency_seconds"], 1e-3);
   EXPECT_THAT(said.err, HasSubstr("emulated link: alpha 1ms, beta 270 GB/s, k 2\n"));
-  EXPECT_THAT(said.err, HasSubstr("beta 270 GB/s, k 0 (copies, which add nothing)\n"));
+  EXPECT_THAT(said.err, HasSubstr("beta 270 GB/s, k 1\n"));
   for (const Json& link : json["links"]) {
     EXPECT_EQ(link["link"]["kind"], "emulated link");
     EXPECT_GT(link["wire_seconds"], 0);

@@ -3,10 +3,7 @@
 
 #include <cuda_runtime.h>
 
-#include <cstring>
-
 #include "gmock/gmock.h"
-#include "kernels/cuda/link_copies.h"
 #include "tests/worker/comm/tensors.h"
 
 namespace stretto::testing {
@@ -129,125 +126,6 @@ TEST(EmulatedLinkTest, ABroadcastLeavesTheTensorAsItIs) {
   }
 }
 
-// A tensor on the emulated device, which copies, unlike kernels, insist on.
-class OnDevice {
- public:
-  explicit OnDevice(const Tensor& tensor) : tensor_(tensor) {
-    bytes_ = tensor_.bytes().size();
-    EXPECT_EQ(cudaMalloc(&data_, bytes_), cudaSuccess);
-    if (bytes_ > 0) std::memcpy(data_, tensor_.bytes().data(), bytes_);
-  }
-  OnDevice(const OnDevice&) = delete;
-  ~OnDevice() { (void)cudaFree(data_); }
-
-  TensorView view() { return Part(0, tensor_.view().count()); }
-  TensorView Part(int64_t begin, int64_t count) {
-    TensorView view = tensor_.Part(begin, count);
-    view.data = static_cast<char*>(data_) + begin * static_cast<int64_t>(SizeOf(view.dtype));
-    return view;
-  }
-  Tensor Back() {
-    if (bytes_ > 0) std::memcpy(tensor_.view().data, data_, bytes_);
-    return tensor_;
-  }
-
- private:
-  Tensor tensor_;
-  size_t bytes_ = 0;
-  void* data_ = nullptr;
-};
-
-class LinkByCopiesTest : public ::testing::Test {
- protected:
-  LinkByCopiesTest() { cuda_emulator::Reset(); }
-  ~LinkByCopiesTest() override {
-    EXPECT_EQ(cuda_emulator::TrafficSoFar().kernels, 0);
-    EXPECT_EQ(cuda_emulator::Leaks(), 0);
-    cuda_emulator::Reset();
-  }
-  static EmulatedLinkOptions Without(int rank) {
-    EmulatedLinkOptions options = Options();
-    options.rank = rank;
-    options.blocks = 0;
-    return options;
-  }
-};
-
-TEST_F(LinkByCopiesTest, SumsAreTheOwnValuesAndGatheredPartsCopies) {
-  for (int rank = 0; rank < kSize; ++rank) {
-    const auto link = Make(Without(rank));
-    for (int64_t count : kCounts) {
-      SCOPED_TRACE(::testing::Message() << "rank " << rank << ", " << count << " elements");
-      OnDevice sum(Patterned(DType::kBF16, kRank, count));
-      ASSERT_TRUE(link->Run(Collective::AllReduce(sum.view(), ReduceOp::kSum), nullptr).ok());
-      ExpectElements(sum.Back(), 0, count, 1, 0);
-      Tensor whole(DType::kF32, count * kSize);
-      for (int64_t i = 0; i < count; ++i) whole.Set(rank * count + i, Pattern(kRank, i));
-      OnDevice out(whole);
-      ASSERT_TRUE(
-          link->Run(Collective::AllGather(out.Part(rank * count, count), out.view()), nullptr)
-              .ok());
-      OnDevice in(Patterned(DType::kF32, kRank, count)), apart(Tensor(DType::kF32, count * kSize));
-      ASSERT_TRUE(link->Run(Collective::AllGather(in.view(), apart.view()), nullptr).ok());
-      for (int r = 0; r < kSize; ++r) {
-        ExpectElements(out.Back(), r * count, count, 1, 0);
-        ExpectElements(apart.Back(), r * count, count, 1, 0);
-      }
-      OnDevice all(Patterned(DType::kF32, kRank, count * kSize)), part(Tensor(DType::kF32, count));
-      ASSERT_TRUE(link->Run(Collective::ReduceScatter(all.view(), part.view()), nullptr).ok());
-      ExpectElements(part.Back(), 0, count, 1, rank * count);
-    }
-  }
-}
-
-// 100 us and 1 ms, of which copies within the device, at 1 us + bytes / 100 GB/s, fill 4 us + 40
-// us; copies to the host take 2 us + bytes / 10 GB/s.
-TEST_F(LinkByCopiesTest, CopiesToTheHostFillTheTimeThatCopiesWithinTheDeviceLeave) {
-  const CopyPace pace = {.within = {1000, 100}, .to_host = {2000, 10}};
-  const auto copies = *LinkCopies::Create(pace);
-  OnDevice tensor(Patterned(DType::kF32, kRank, 1'000'000));
-  for (int64_t latency : {0, 100'000}) {
-    cuda_emulator::TrafficSoFar() = {};
-    const char* error = copies->Enqueue({.in = tensor.view().data,
-                                         .out = tensor.view().data,
-                                         .count = 1'000'000,
-                                         .latency_nanoseconds = latency,
-                                         .transfer_nanoseconds = 1'000'000},
-                                        nullptr);
-    ASSERT_EQ(error, nullptr);
-    const cuda_emulator::Traffic traffic = cuda_emulator::TrafficSoFar();
-    EXPECT_EQ(traffic.within_device, 4'000'000);
-    const int64_t clocks = latency > 0 ? 5 : 4;  // one behind each copy, one before them
-    EXPECT_NEAR(static_cast<double>(traffic.to_host),
-                static_cast<double>((latency + 1'000'000 - 44'000 - clocks * 2000) * 10), 100);
-  }
-}
-
-TEST_F(LinkByCopiesTest, CopiesThatAreSlowerThanTheLinkLeaveNoTime) {
-  const auto copies = *LinkCopies::Create(CopyPace{.within = {1000, 0.1}, .to_host = {2000, 10}});
-  OnDevice tensor(Patterned(DType::kF32, kRank, 1'000'000));
-  ASSERT_EQ(copies->Enqueue({.in = tensor.view().data,
-                             .out = tensor.view().data,
-                             .count = 1'000'000,
-                             .transfer_nanoseconds = 1'000'000},
-                            nullptr),
-            nullptr);
-  EXPECT_EQ(cuda_emulator::TrafficSoFar().to_host, 0);
-}
-
-TEST_F(LinkByCopiesTest, ThePaceIsMeasuredAndADeviceWithoutMemoryNamed) {
-  const auto copies = LinkCopies::Create();
-  ASSERT_TRUE(copies.ok()) << copies.status();
-  for (const CopyRate& rate : {(*copies)->pace().within, (*copies)->pace().to_host}) {
-    EXPECT_GT(rate.bytes_per_nanosecond, 0);
-    EXPECT_GE(rate.nanoseconds, 0);
-  }
-  cuda_emulator::SetMemory(1 << 20);
-  const absl::Status status = MakeEmulatedLink(Without(0)).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("emulated link by copies: "));
-}
-
 TEST(EmulatedLinkTest, OneRankWaitsForNothing) {
   EmulatedLinkOptions options = Options();
   options.rank = 0;
@@ -292,7 +170,7 @@ TEST(EmulatedLinkTest, WrongArgumentsAndOptionsAreNamed) {
   };
   EXPECT_THAT(refusal([](auto& o) { o.size = 0; }), HasSubstr("size is 0"));
   EXPECT_THAT(refusal([](auto& o) { o.rank = 4; }), HasSubstr("rank is 4, expected 0 to 3"));
-  EXPECT_THAT(refusal([](auto& o) { o.blocks = -1; }), HasSubstr("blocks is -1"));
+  EXPECT_THAT(refusal([](auto& o) { o.blocks = 0; }), HasSubstr("blocks is 0"));
   EXPECT_THAT(refusal([](auto& o) { o.latency = -absl::Seconds(1); }), HasSubstr("latency is -1s"));
   EXPECT_THAT(refusal([](auto& o) { o.bytes_per_second = 0; }), HasSubstr("bytes_per_second is 0"));
 }

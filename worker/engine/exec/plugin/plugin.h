@@ -17,7 +17,6 @@ class Backend;
 class DeviceCommunicator;
 class Store;
 struct EmulatedLinkOptions;
-struct EpilogueProduct;
 
 struct DeviceInfo {
   int index = 0;  // as the backend numbers it
@@ -71,9 +70,6 @@ struct BackendPlugin {
   // of the device.
   absl::StatusOr<std::unique_ptr<DeviceCommunicator>> (*emulate_link)(
       int device, const EmulatedLinkOptions& options);
-  // Times an epilogue, for benchmarks. Errors: those of TimeEpilogue
-  // (kernels/cuda/cublaslt_epilogues.h) and of the device.
-  absl::StatusOr<double> (*time_epilogue)(int device, const EpilogueProduct& product);
 };
 
 // The only symbol of a plug-in: const BackendPlugin* stretto_backend_plugin(). The table lives as

@@ -22,8 +22,7 @@ extern "C" const stretto::BackendPlugin* stretto_backend_plugin() {
       },
       .make_backend = nullptr,
       .connect = nullptr,
-      .emulate_link = nullptr,
-      .time_epilogue = nullptr};
+      .emulate_link = nullptr};
   return &plugin;
 #endif
 }

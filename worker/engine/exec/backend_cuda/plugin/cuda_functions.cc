@@ -15,7 +15,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "kernels/cuda/cublaslt_epilogues.h"
 #include "kernels/cuda/cublaslt_products.h"
 #include "proto/base/status_macros.h"
 #include "worker/comm/emulated_link/emulated_link.h"
@@ -133,11 +132,6 @@ absl::StatusOr<std::unique_ptr<DeviceCommunicator>> EmulateLink(
   return MakeEmulatedLink(options);
 }
 
-absl::StatusOr<double> Epilogues(int device, const EpilogueProduct& product) {
-  RETURN_IF_ERROR(UseDevice(device));
-  return TimeEpilogue(product);
-}
-
 }  // namespace
 
 const BackendPlugin& CudaFunctions() {
@@ -146,8 +140,7 @@ const BackendPlugin& CudaFunctions() {
                                           .devices = CudaDevices,
                                           .make_backend = MakeBackend,
                                           .connect = Connect,
-                                          .emulate_link = EmulateLink,
-                                          .time_epilogue = Epilogues};
+                                          .emulate_link = EmulateLink};
   return functions;
 }
 
