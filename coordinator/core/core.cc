@@ -156,6 +156,7 @@ absl::Status Core::Handle(const CreateJob& event) {
   record.restart = event.restart;
   record.priority = event.priority;
   record.project = event.project;
+  record.owner = event.owner;
   record.saves = event.saves;
   record.request_id = event.request_id;
   record.fingerprint = event.fingerprint;

@@ -35,6 +35,7 @@ struct CreateJob {
   std::vector<Gang> fallbacks = {};  // as JobRecord::fallbacks
   int32_t priority = 0;
   std::string project = "default";
+  std::string owner = {};      // name of the user
   bool saves = true;           // it can write checkpoints
   std::string request_id;      // empty: not idempotent
   std::string fingerprint;     // of the request body without request_id

@@ -40,22 +40,22 @@ constexpr size_t kMaxPageBytes = size_t{2} << 20;
 // Submits an event that concerns one job. `reason` is that of a refusal because of its state, and
 // `reason_unsaved` that of a job that writes no checkpoints, if this is another one.
 template <class Event>
-absl::Status Change(Hub& hub, const CallbackServerContext* context, const std::string& name,
-                    const char* reason, v1alpha1::Job* job, const char* reason_unsaved = nullptr) {
-  ASSIGN_OR_RETURN(const JobRecord found, LookUpJob(hub, name));
-  const absl::Status status = hub.Submit(Event{found.id, CallerUri(context)}).status;
+absl::Status Change(Hub& hub, const Call& call, const std::string& name, const char* reason,
+                    v1alpha1::Job* job, const char* reason_unsaved = nullptr) {
+  ASSIGN_OR_RETURN(const JobRecord found, LookUpJob(hub, call, name));
+  const absl::Status status = hub.Submit(Event{found.id, call.caller.uri}).status;
   if (absl::IsFailedPrecondition(status)) {
     return WithReason(status, found.saves || reason_unsaved == nullptr ? reason : reason_unsaved,
                       {{"job", found.id}, {"state", coordinator::JobStateName(found.state)}});
   }
   RETURN_IF_ERROR(status);
-  ASSIGN_OR_RETURN(const JobRecord record, LookUpJob(hub, name));
+  ASSIGN_OR_RETURN(const JobRecord record, LookUpJob(hub, call, name));
   *job = hub.Describe(record);
   return absl::OkStatus();
 }
 
-absl::Status Delete(Hub& hub, const std::string& name, v1alpha1::Job* job) {
-  ASSIGN_OR_RETURN(const JobRecord found, LookUpJob(hub, name));
+absl::Status Delete(Hub& hub, const Call& call, const std::string& name, v1alpha1::Job* job) {
+  ASSIGN_OR_RETURN(const JobRecord found, LookUpJob(hub, call, name));
   *job = hub.Describe(found);
   const absl::Status status = hub.Submit(coordinator::DeleteJob{found.id}).status;
   if (!absl::IsFailedPrecondition(status)) return status;
@@ -63,7 +63,8 @@ absl::Status Delete(Hub& hub, const std::string& name, v1alpha1::Job* job) {
                     {{"job", found.id}, {"state", coordinator::JobStateName(found.state)}});
 }
 
-absl::Status ListJobs(Hub& hub, const v1alpha1::ListJobsRequest& request,
+// Lists the jobs that the caller may read.
+absl::Status ListJobs(Hub& hub, const Call& call, const v1alpha1::ListJobsRequest& request,
                       v1alpha1::ListJobsResponse* response) {
   ASSIGN_OR_RETURN(const int page_size, PageSize(request.page_size()));
   ASSIGN_OR_RETURN(const std::string last, ReadToken("jobs", request.page_token()));
@@ -75,11 +76,18 @@ absl::Status ListJobs(Hub& hub, const v1alpha1::ListJobsRequest& request,
     return FieldError("project", absl::StrCat("found ", Quoted(request.project()),
                                               ", expected the name of a project"));
   }
+  if (!request.project().empty()) {
+    RETURN_IF_ERROR(Authorize(call, {.project = request.project()}));
+  }
+  const auto listed = [&](const JobRecord& job) {
+    return (request.project().empty() || job.project == request.project()) &&
+           IsAllowed(call.method, call.caller, SubjectOf(job));
+  };
   // Asks for one more than the page to find out whether another page follows.
   const auto records = hub.driver().Read([&](const Core& core) {
     std::vector<JobRecord> page;
     coordinator::QueueView view(core);
-    for (const JobRecord* job : core.JobsBefore(before, page_size + 1, request.project())) {
+    for (const JobRecord* job : core.JobsBefore(before, page_size + 1, listed)) {
       page.push_back(view.Shown(*job));
     }
     return page;
@@ -97,9 +105,10 @@ absl::Status ListJobs(Hub& hub, const v1alpha1::ListJobsRequest& request,
   return absl::OkStatus();
 }
 
-absl::Status ListJobEvents(Hub& hub, const v1alpha1::ListJobEventsRequest& request,
+absl::Status ListJobEvents(Hub& hub, const Call& call,
+                           const v1alpha1::ListJobEventsRequest& request,
                            v1alpha1::ListJobEventsResponse* response) {
-  ASSIGN_OR_RETURN(const JobRecord record, LookUpJob(hub, request.name()));
+  ASSIGN_OR_RETURN(const JobRecord record, LookUpJob(hub, call, request.name()));
   for (const coordinator::JobEvent& event : record.events.events()) {
     if (event.number > request.after_number()) *response->add_events() = ToProto(event);
   }
@@ -113,17 +122,18 @@ class JobServiceImpl final : public v1alpha1::JobService::CallbackService {
   ServerUnaryReactor* CreateJob(CallbackServerContext* context,
                                 const v1alpha1::CreateJobRequest* request,
                                 v1alpha1::Job* job) override {
-    return OnLoop(hub_, context, [this, context, request, job] {
-      absl::Status status = service::CreateJob(hub_, *request, CallerUri(context), job);
-      if (request->validate_only()) return status;
-      return Audited(context, "CreateJob", absl::StrCat("jobs/", request->job_id()),
-                     request->request_id(), std::move(status));
-    });
+    return OnLoop(hub_, context,
+                  {.name = absl::StrCat("jobs/", request->job_id()),
+                   .request_id = request->request_id(),
+                   .changes = !request->validate_only()},
+                  [this, request, job](const Call& call) {
+                    return service::CreateJob(hub_, *request, call, job);
+                  });
   }
   ServerUnaryReactor* GetJob(CallbackServerContext* context, const v1alpha1::GetJobRequest* request,
                              v1alpha1::Job* job) override {
-    return OnLoop(hub_, context, [this, request, job]() -> absl::Status {
-      ASSIGN_OR_RETURN(const JobRecord record, LookUpJob(hub_, request->name()));
+    return OnLoop(hub_, context, {}, [this, request, job](const Call& call) -> absl::Status {
+      ASSIGN_OR_RETURN(const JobRecord record, LookUpJob(hub_, call, request->name()));
       *job = hub_.Describe(record);
       return absl::OkStatus();
     });
@@ -131,72 +141,64 @@ class JobServiceImpl final : public v1alpha1::JobService::CallbackService {
   ServerUnaryReactor* ListJobs(CallbackServerContext* context,
                                const v1alpha1::ListJobsRequest* request,
                                v1alpha1::ListJobsResponse* response) override {
-    return OnLoop(hub_, context, [this, request, response] {
-      return service::ListJobs(hub_, *request, response);
+    return OnLoop(hub_, context, {}, [this, request, response](const Call& call) {
+      return service::ListJobs(hub_, call, *request, response);
     });
   }
   ServerUnaryReactor* ListJobEvents(CallbackServerContext* context,
                                     const v1alpha1::ListJobEventsRequest* request,
                                     v1alpha1::ListJobEventsResponse* response) override {
-    return OnLoop(hub_, context, [this, request, response] {
-      return service::ListJobEvents(hub_, *request, response);
+    return OnLoop(hub_, context, {}, [this, request, response](const Call& call) {
+      return service::ListJobEvents(hub_, call, *request, response);
     });
   }
   ServerUnaryReactor* CheckpointJob(CallbackServerContext* context,
                                     const v1alpha1::CheckpointJobRequest* request,
                                     v1alpha1::Job* job) override {
-    return OnLoop(hub_, context, [this, context, request, job] {
-      return Audited(
-          context, "CheckpointJob", request->name(), "",
-          Change<coordinator::CheckpointJob>(hub_, context, request->name(), "JOB_NOT_RUNNING", job,
-                                             "CHECKPOINTS_DISABLED"));
+    return OnLoop(hub_, context, {request->name()}, [this, request, job](const Call& call) {
+      return Change<coordinator::CheckpointJob>(hub_, call, request->name(), "JOB_NOT_RUNNING", job,
+                                                "CHECKPOINTS_DISABLED");
     });
   }
   ServerUnaryReactor* SuspendJob(CallbackServerContext* context,
                                  const v1alpha1::SuspendJobRequest* request,
                                  v1alpha1::Job* job) override {
-    return OnLoop(hub_, context, [this, context, request, job] {
-      return Audited(context, "SuspendJob", request->name(), "",
-                     Change<coordinator::SuspendJob>(hub_, context, request->name(),
-                                                     "JOB_ALREADY_ENDED", job));
+    return OnLoop(hub_, context, {request->name()}, [this, request, job](const Call& call) {
+      return Change<coordinator::SuspendJob>(hub_, call, request->name(), "JOB_ALREADY_ENDED", job);
     });
   }
   ServerUnaryReactor* ResumeJob(CallbackServerContext* context,
                                 const v1alpha1::ResumeJobRequest* request,
                                 v1alpha1::Job* job) override {
-    return OnLoop(hub_, context, [this, context, request, job] {
-      return Audited(
-          context, "ResumeJob", request->name(), "",
-          Change<coordinator::ResumeJob>(hub_, context, request->name(), "JOB_NOT_RESUMABLE", job));
+    return OnLoop(hub_, context, {request->name()}, [this, request, job](const Call& call) {
+      return Change<coordinator::ResumeJob>(hub_, call, request->name(), "JOB_NOT_RESUMABLE", job);
     });
   }
   ServerUnaryReactor* CancelJob(CallbackServerContext* context,
                                 const v1alpha1::CancelJobRequest* request,
                                 v1alpha1::Job* job) override {
-    return OnLoop(hub_, context, [this, context, request, job] {
-      return Audited(
-          context, "CancelJob", request->name(), "",
-          Change<coordinator::CancelJob>(hub_, context, request->name(), "JOB_ALREADY_ENDED", job));
+    return OnLoop(hub_, context, {request->name()}, [this, request, job](const Call& call) {
+      return Change<coordinator::CancelJob>(hub_, call, request->name(), "JOB_ALREADY_ENDED", job);
     });
   }
   ServerUnaryReactor* DeleteJob(CallbackServerContext* context,
                                 const v1alpha1::DeleteJobRequest* request,
                                 v1alpha1::Job* job) override {
-    return OnLoop(hub_, context, [this, context, request, job] {
-      return Audited(context, "DeleteJob", request->name(), "", Delete(hub_, request->name(), job));
+    return OnLoop(hub_, context, {request->name()}, [this, request, job](const Call& call) {
+      return Delete(hub_, call, request->name(), job);
     });
   }
   grpc::ServerWriteReactor<v1alpha1::WatchJobResponse>* WatchJob(
-      CallbackServerContext*, const v1alpha1::WatchJobRequest* request) override {
-    return WatchJobStream(hub_, *request);
+      CallbackServerContext* context, const v1alpha1::WatchJobRequest* request) override {
+    return WatchJobStream(hub_, CallOf(context), *request);
   }
   grpc::ServerWriteReactor<v1alpha1::StreamJobLogsResponse>* StreamJobLogs(
-      CallbackServerContext*, const v1alpha1::StreamJobLogsRequest* request) override {
-    return JobLogsStream(hub_, *request);
+      CallbackServerContext* context, const v1alpha1::StreamJobLogsRequest* request) override {
+    return JobLogsStream(hub_, CallOf(context), *request);
   }
   grpc::ServerWriteReactor<v1alpha1::StreamJobTraceResponse>* StreamJobTrace(
-      CallbackServerContext*, const v1alpha1::StreamJobTraceRequest* request) override {
-    return JobTraceStream(hub_, *request);
+      CallbackServerContext* context, const v1alpha1::StreamJobTraceRequest* request) override {
+    return JobTraceStream(hub_, CallOf(context), *request);
   }
 
  private:
@@ -205,12 +207,19 @@ class JobServiceImpl final : public v1alpha1::JobService::CallbackService {
 
 }  // namespace
 
-absl::StatusOr<JobRecord> LookUpJob(Hub& hub, const std::string& name) {
+Subject SubjectOf(const JobRecord& job) {
+  return {.job = job.id, .owner = job.owner, .project = job.project};
+}
+
+absl::StatusOr<JobRecord> LookUpJob(Hub& hub, const Call& call, const std::string& name) {
   ASSIGN_OR_RETURN(const std::string id, ParseName("jobs", name));
   auto record = hub.FindJob(id);
-  if (record) return *std::move(record);
-  return WithReason(absl::NotFoundError(absl::StrCat("no job \"", id, "\"")), "JOB_NOT_FOUND",
-                    {{"job", id}});
+  if (!record) {
+    return WithReason(absl::NotFoundError(absl::StrCat("no job \"", id, "\"")), "JOB_NOT_FOUND",
+                      {{"job", id}});
+  }
+  RETURN_IF_ERROR(Authorize(call, SubjectOf(*record)));
+  return *std::move(record);
 }
 
 std::unique_ptr<grpc::Service> NewJobService(Hub& hub) {

@@ -6,36 +6,44 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "coordinator/service/authorize.h"
 #include "coordinator/service/errors.h"
 #include "coordinator/service/validate_request.h"
 #include "coordinator/telemetry/audit.h"
+#include "proto/base/ids.h"
 
 namespace stretto::service {
 
-grpc::ServerUnaryReactor* OnLoop(Hub& hub, grpc::CallbackServerContext* context,
-                                 std::function<absl::Status()> call, const char* method) {
+grpc::ServerUnaryReactor* OnLoop(Hub& hub, grpc::CallbackServerContext* context, Resource resource,
+                                 std::function<absl::Status(const Call& call)> body,
+                                 const char* method) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  hub.loop().Post([reactor, call = std::move(call)] { reactor->Finish(ToGrpcStatus(call())); },
-                  method);
+  hub.loop().Post(
+      [&hub, context, reactor, resource = std::move(resource), call = CallOf(context, method),
+       body = std::move(body)] {
+        absl::Status status;
+        if (call.method.scope == Scope::kEveryProject) status = Authorize(call, {});
+        if (status.ok()) status = body(call);
+        if (call.method.audited && resource.changes) {
+          Audit(hub, *context, call, resource, status);
+        }
+        reactor->Finish(ToGrpcStatus(status));
+      },
+      method);
   return reactor;
 }
 
-std::string CallerUri(const grpc::CallbackServerContext* context) {
-  const auto caller = CallerOf(*context->auth_context());
-  return caller ? caller->uri : "";
+Call CallOf(grpc::CallbackServerContext* context, const char* method) {
+  return {MethodNamed(method), CallerOf(*context->auth_context())};
 }
 
-absl::Status Audited(grpc::CallbackServerContext* context, const char* method,
-                     const std::string& resource, const std::string& request_id,
-                     absl::Status status) {
-  telemetry::Audit({.caller = CallerUri(context),
-                    .peer = context->peer(),
-                    .method = method,
-                    .resource = resource,
-                    .request_id = request_id,
-                    .result = absl::StatusCodeToString(status.code())});
-  return status;
+void Audit(Hub& hub, const grpc::CallbackServerContext& context, const Call& call,
+           const Resource& resource, const absl::Status& status) {
+  hub.Audit({.caller = call.caller.uri.empty() ? kLocalUser : call.caller.uri,
+             .peer = context.peer(),
+             .method = std::string(call.method.name()),
+             .resource = resource.name,
+             .request_id = resource.request_id,
+             .result = absl::StatusCodeToString(status.code())});
 }
 
 std::string MakeToken(absl::string_view list, absl::string_view last) {
