@@ -6,8 +6,9 @@
 #
 # HOST is a name or address that clients reach the coordinator by; all of them go into one certificate. NAME is a worker's
 # --name. USER is NAME[/ROLE/PROJECT]...[/ROLE]: a person's name and roles (viewer, submitter, operator, admin), each in a
-# project and the last one in all; without any, submitter in the project default. Writes DIR/ca.crt (for everybody), DIR/coordinator.{crt,key}, DIR/worker-NAME.{crt,key} and
-# DIR/user-NAME.{crt,key} (user admin/admin with a new CA and without --user). DIR/ca.key signs them: keep it away from the nodes.
+# project and the last one in all; without any, submitter in the project default. Writes DIR/ca.crt (for everybody),
+# DIR/coordinator.{crt,key}, DIR/worker-NAME.{crt,key} and DIR/user-NAME.{crt,key} (user admin/admin with a new CA and
+# without --user). DIR/ca.key signs them: keep it away from the nodes.
 # With a CA in DIR already, makes new certificates of that CA: this is how they are renewed.
 set -euo pipefail
 umask 077
