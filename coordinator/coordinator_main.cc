@@ -27,6 +27,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "coordinator/flags/etcd_flags.h"
 #include "coordinator/flags/limit_flags.h"
 #include "coordinator/service/front.h"
 #include "coordinator/service/reachable.h"
@@ -232,43 +233,6 @@ absl::Status Run(const Options& options, telemetry::Telemetry& telemetry) {
   return absl::OkStatus();
 }
 
-void AddEtcdFlags(CLI::App& app, Options& options) {
-  coordinator::EtcdFlags& etcd = options.etcd;
-  app.add_option("--etcd-endpoints", etcd.endpoints,
-                 "keep the state in etcd instead of --state-dir, at these addresses, HOST:PORT, "
-                 "several separated by commas. Of the coordinators with one --etcd-prefix one "
-                 "leads, and the others wait to take over")
-      ->excludes("--repair")
-      ->excludes("--backup");
-  app.add_option("--move-state", options.move_to,
-                 "instead of starting, move the whole state from the database in --state-dir to "
-                 "etcd (etcd) or back (database), while no coordinator runs; the target must be "
-                 "empty")
-      ->type_name("WHERE")
-      ->check(CLI::IsMember({"etcd", "database"}))
-      ->needs("--etcd-endpoints")
-      ->excludes("--repair")
-      ->excludes("--backup");
-  app.add_option("--etcd-prefix", etcd.prefix,
-                 "prefix of all keys of this cluster in etcd; begins and ends with /")
-      ->capture_default_str();
-  app.add_option("--etcd-ca", etcd.tls.ca,
-                 "PEM file with the CA of etcd's certificate; enables TLS to etcd");
-  app.add_option("--etcd-certificate", etcd.tls.certificate,
-                 "PEM file with the certificate with which etcd knows this coordinator");
-  app.add_option("--etcd-key", etcd.tls.key, "PEM file with the private key of that certificate");
-  app.add_flag("--insecure-etcd-beyond-loopback", etcd.insecure_beyond_loopback,
-               "allow --etcd-endpoints that other machines can reach without TLS; whoever reaches "
-               "them can change the state of every job");
-  app.add_option("--advertise", etcd.advertise,
-                 "address at which workers and users reach this coordinator, HOST:PORT, for the "
-                 "messages of the others (default: that of --listen)");
-  app.add_option("--leader-lease", options.leader_lease_seconds,
-                 "seconds after which others take over from a leader that etcd does not hear")
-      ->check(Number(2, 60))
-      ->capture_default_str();
-}
-
 int Main(int argc, char** argv) {
   Options options;
   options.state_dir = DefaultStateDir();
@@ -283,6 +247,9 @@ int Main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--state-dir", options.state_dir, "folder for the job database")
       ->capture_default_str();
+  app.add_option("--audit-log", options.server.audit_log,
+                 "file with a line for every call that changes something (default: audit.log in "
+                 "--state-dir)");
   app.add_option("--lease", options.lease_seconds,
                  "seconds without a heartbeat after which a worker is LOST")
       ->check(Number(1, 3600))
@@ -318,7 +285,20 @@ int Main(int argc, char** argv) {
                  "instead of starting, copy the job database to this new file, also while a "
                  "coordinator uses it")
       ->excludes(repair);
-  AddEtcdFlags(app, options);
+  coordinator::AddEtcdFlags(app, options.etcd);
+  app.add_option("--move-state", options.move_to,
+                 "instead of starting, move the whole state from the database in --state-dir to "
+                 "etcd (etcd) or back (database), while no coordinator runs; the target must be "
+                 "empty")
+      ->type_name("WHERE")
+      ->check(CLI::IsMember({"etcd", "database"}))
+      ->needs("--etcd-endpoints")
+      ->excludes("--repair")
+      ->excludes("--backup");
+  app.add_option("--leader-lease", options.leader_lease_seconds,
+                 "seconds after which others take over from a leader that etcd does not hear")
+      ->check(Number(2, 60))
+      ->capture_default_str();
   service::AddLimitFlags(app, options.server.limits);
   app.add_option("--keep-jobs", options.server.core.keep_jobs,
                  "number of ended jobs to keep; when there are more, those that ended first are "
@@ -372,6 +352,9 @@ int Main(int argc, char** argv) {
     return 2;
   }
   options.server.core.quotas = *quotas;
+  if (options.server.audit_log.empty()) {
+    options.server.audit_log = absl::StrCat(options.state_dir, "/audit.log");
+  }
   InitLogging("stretto-coordinator");
   // gRPC would log, in a format of its own, what we report ourselves.
   setenv("GRPC_VERBOSITY", "NONE", 0);

@@ -157,6 +157,7 @@ absl::Status Core::Handle(const CreateJob& event) {
   record.priority = event.priority;
   record.project = event.project;
   record.labels = event.labels;
+  record.owner = event.owner;
   record.saves = event.saves;
   record.request_id = event.request_id;
   record.fingerprint = event.fingerprint;

@@ -44,6 +44,7 @@
 // Not thread-safe. Movable. The driver (driver.h) is the only caller in the daemon.
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -114,13 +115,16 @@ class Core {
   const JobRecord* FindJob(const std::string& id) const;
   const JobRecord* FindJobByUid(const std::string& uid) const;
   std::vector<const JobRecord*> Jobs() const;  // oldest first
-  // Up to `count` jobs that were created before the job with this number and that the filter admits,
-  // newest first.
-  std::vector<const JobRecord*> JobsBefore(int64_t number, int32_t count,
-                                           const JobFilter& filter = {}) const;
-  // Returns Ok if (uid, epoch) is an attempt that may exchange rendezvous keys now. Errors:
-  // NotFound, Aborted (stale epoch, or the job has ended).
-  absl::Status CheckAttempt(const std::string& uid, Epoch epoch) const;
+  // Up to `count` of the jobs that were created before the job with this number, newest first:
+  // those that are `wanted`, or all.
+  std::vector<const JobRecord*> JobsBefore(
+      int64_t number, int32_t count,
+      const std::function<bool(const JobRecord&)>& wanted = nullptr) const;
+  // Returns Ok if (uid, epoch) is an attempt that may exchange rendezvous keys now, and this worker
+  // has ranks of it; an empty `worker` is any. Errors: NotFound, PermissionDenied (it has none),
+  // Aborted (stale epoch, or the job has ended).
+  absl::Status CheckAttempt(const std::string& uid, Epoch epoch,
+                            const std::string& worker = "") const;
   const Worker* FindWorker(const std::string& id) const;
   const std::map<std::string, Worker>& workers() const { return membership_.workers(); }
   int32_t FreeSlots(const std::string& worker_id) const;  // 0 while it is LOST or cordoned

@@ -37,6 +37,7 @@ struct CreateJob {
   int32_t priority = 0;
   std::string project = "default";
   std::map<std::string, std::string> labels = {};
+  std::string owner = {};      // name of the user
   bool saves = true;           // it can write checkpoints
   std::string request_id;      // empty: not idempotent
   std::string fingerprint;     // of the request body without request_id

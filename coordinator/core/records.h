@@ -136,6 +136,7 @@ struct JobRecord {
   int32_t priority = 0;
   std::string project = "default";
   std::map<std::string, std::string> labels = {};
+  std::string owner = {};   // name of the user who created it; empty: unknown
   bool saves = true;        // it can write checkpoints
   std::string request_id;   // of CreateJob; may be empty
   std::string fingerprint;  // of CreateJob's body

@@ -86,10 +86,15 @@ void Core::RecoverRanks(const WorkerRegistered& event) {
   for (const HeldRank& rank : event.held) {
     const JobRecord* job = FindJobByUid(rank.job_uid);
     if (job == nullptr || job->epoch != rank.epoch) continue;
-    held.emplace(job->id, rank.rank.value());
-    if (rank.rank.value() < static_cast<int32_t>(job->ranks.size()))
-      Touch(job->id).replayed[static_cast<size_t>(rank.rank.value())] = rank.last_sequence;
-    if (rank.alive) alive.emplace(job->id, rank.rank.value());
+    const int32_t number = rank.rank.value();
+    // A worker has nothing to say about the ranks of others.
+    if (number < 0 || number >= static_cast<int32_t>(job->ranks.size()) ||
+        job->ranks[number].worker != event.id) {
+      continue;
+    }
+    held.emplace(job->id, number);
+    Touch(job->id).replayed[number] = rank.last_sequence;
+    if (rank.alive) alive.emplace(job->id, number);
   }
   std::set<int32_t> slots;
   for (const WorkerDevice& device : event.devices) slots.insert(device.slot);

@@ -74,7 +74,8 @@ std::vector<const JobRecord*> Core::Jobs() const {
   return jobs;
 }
 
-absl::Status Core::CheckAttempt(const std::string& uid, Epoch epoch) const {
+absl::Status Core::CheckAttempt(const std::string& uid, Epoch epoch,
+                                const std::string& worker) const {
   const JobRecord* job = FindJobByUid(uid);
   if (job == nullptr) return absl::NotFoundError(absl::StrCat("no job with uid ", uid));
   if (job->epoch != epoch) {
@@ -84,6 +85,13 @@ absl::Status Core::CheckAttempt(const std::string& uid, Epoch epoch) const {
   if (!IsActive(job->state)) {
     return absl::AbortedError(absl::StrCat("job \"", job->id, "\" is ", JobStateName(job->state),
                                            "; expected a job that holds slots"));
+  }
+  const bool takes_part =
+      worker.empty() || std::any_of(job->ranks.begin(), job->ranks.end(),
+                                    [&](const RankRecord& rank) { return rank.worker == worker; });
+  if (!takes_part) {
+    return absl::PermissionDeniedError(absl::StrCat(
+        "job \"", job->id, "\": found worker \"", worker, "\", expected one that has ranks of it"));
   }
   return absl::OkStatus();
 }
@@ -95,12 +103,12 @@ const StragglerWatch* Core::FindStragglers(const std::string& job_id) const {
 
 const Worker* Core::FindWorker(const std::string& id) const { return membership_.Find(id); }
 
-std::vector<const JobRecord*> Core::JobsBefore(int64_t number, int32_t count,
-                                               const JobFilter& filter) const {
+std::vector<const JobRecord*> Core::JobsBefore(
+    int64_t number, int32_t count, const std::function<bool(const JobRecord&)>& wanted) const {
   std::vector<const JobRecord*> jobs;
   for (auto it = id_by_number_.lower_bound(number); it != id_by_number_.begin() && count > 0;) {
     const JobRecord& job = Get((--it)->second);
-    if (!filter.Admits(job)) continue;
+    if (wanted && !wanted(job)) continue;
     jobs.push_back(&job);
     --count;
   }

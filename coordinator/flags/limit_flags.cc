@@ -24,6 +24,10 @@ void AddLimitFlags(CLI::App& app, Limits& limits) {
                  "streams (job watch, job logs, job trace) that users may have open at once")
       ->check(Integer(1, 1'000'000).description("1 to 1000000"))
       ->capture_default_str();
+  app.add_option(limits::kAuditBytes.flag, limits.max_audit_bytes,
+                 "bytes of the audit log after which a new one begins; four older ones are kept")
+      ->check(CLI::Range(int64_t{1} << 12, int64_t{1} << 40))
+      ->capture_default_str();
 }
 
 }  // namespace stretto::service

@@ -108,38 +108,35 @@ class ClusterServiceImpl final : public v1alpha1::ClusterService::CallbackServic
   ServerUnaryReactor* GetWorker(CallbackServerContext* context,
                                 const v1alpha1::GetWorkerRequest* request,
                                 v1alpha1::Worker* worker) override {
-    return OnLoop(hub_, context, [this, request, worker] {
+    return OnLoop(hub_, context, {}, [this, request, worker](const Call&) {
       return service::GetWorker(hub_, request->name(), worker);
     });
   }
   ServerUnaryReactor* ListWorkers(CallbackServerContext* context,
                                   const v1alpha1::ListWorkersRequest* request,
                                   v1alpha1::ListWorkersResponse* response) override {
-    return OnLoop(hub_, context, [this, request, response] {
+    return OnLoop(hub_, context, {}, [this, request, response](const Call&) {
       return service::ListWorkers(hub_, *request, response);
     });
   }
   ServerUnaryReactor* CordonWorker(CallbackServerContext* context,
                                    const v1alpha1::CordonWorkerRequest* request,
                                    v1alpha1::Worker* worker) override {
-    return OnLoop(hub_, context, [this, context, request, worker] {
-      return Audited(context, "CordonWorker", request->name(), "", Cordon(hub_, *request, worker));
-    });
+    return OnLoop(hub_, context, {request->name()},
+                  [this, request, worker](const Call&) { return Cordon(hub_, *request, worker); });
   }
   ServerUnaryReactor* UncordonWorker(CallbackServerContext* context,
                                      const v1alpha1::UncordonWorkerRequest* request,
                                      v1alpha1::Worker* worker) override {
-    return OnLoop(hub_, context, [this, context, request, worker] {
-      return Audited(context, "UncordonWorker", request->name(), "",
-                     Uncordon(hub_, request->name(), worker));
+    return OnLoop(hub_, context, {request->name()}, [this, request, worker](const Call&) {
+      return Uncordon(hub_, request->name(), worker);
     });
   }
   ServerUnaryReactor* ForgetWorker(CallbackServerContext* context,
                                    const v1alpha1::ForgetWorkerRequest* request,
                                    v1alpha1::Worker* worker) override {
-    return OnLoop(hub_, context, [this, context, request, worker] {
-      return Audited(context, "ForgetWorker", request->name(), "",
-                     Forget(hub_, request->name(), worker));
+    return OnLoop(hub_, context, {request->name()}, [this, request, worker](const Call&) {
+      return Forget(hub_, request->name(), worker);
     });
   }
 

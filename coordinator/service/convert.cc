@@ -188,6 +188,7 @@ v1alpha1::Job ToProto(const coordinator::JobRecord& record) {
   v1alpha1::Job job;
   job.set_name(absl::StrCat("jobs/", record.id));
   job.set_uid(record.uid);
+  job.set_owner(record.owner);
   job.mutable_spec()->ParseFromString(record.spec);
   job.set_state(static_cast<v1alpha1::Job::State>(record.state));
   FillConditions(record, &job);

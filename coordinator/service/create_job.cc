@@ -76,7 +76,7 @@ std::optional<coordinator::RestartPolicy> PolicyOf(const v1alpha1::JobSpec& spec
 }
 
 coordinator::CreateJob CreateEvent(const v1alpha1::CreateJobRequest& request,
-                                   const v1alpha1::JobSpec& spec, const std::string& caller) {
+                                   const v1alpha1::JobSpec& spec, const tls::Identity& caller) {
   coordinator::CreateJob event;
   event.job_id = request.job_id();
   event.uid = NewUid();
@@ -92,7 +92,8 @@ coordinator::CreateJob CreateEvent(const v1alpha1::CreateJobRequest& request,
   event.project = spec.queue().project();
   event.labels = {spec.labels().begin(), spec.labels().end()};
   event.saves = !spec.checkpoint().disabled();
-  event.caller = caller;
+  event.owner = caller.name;
+  event.caller = caller.uri;
   event.request_id = request.request_id();
   event.fingerprint = Fingerprint(request);
   event.validate_only = request.validate_only();
@@ -157,18 +158,22 @@ JobRecord TrialOf(const coordinator::CreateJob& event) {
 
 std::string SpecBytes(const v1alpha1::JobSpec& spec) { return BytesOf(spec); }
 
-absl::Status CreateJob(Hub& hub, const v1alpha1::CreateJobRequest& request,
-                       const std::string& caller, v1alpha1::Job* job) {
+absl::Status CreateJob(Hub& hub, const v1alpha1::CreateJobRequest& request, const Call& call,
+                       v1alpha1::Job* job) {
   RETURN_IF_ERROR(ValidateCreateRequest(request, hub.limits().max_spec_bytes));
   const v1alpha1::JobSpec spec = spec::Normalize(request.job().spec());
   const std::vector<FieldViolation> violations = spec::ViolationsOf(spec);
   if (!violations.empty()) return FieldErrors(violations);
+  RETURN_IF_ERROR(Authorize(
+      call,
+      {.job = request.job_id(), .owner = call.caller.name, .project = spec.queue().project()}));
   // A call that is repeated has made its job already.
   if (!hub.FindJob(request.job_id())) {
+    RETURN_IF_ERROR(AuthorizeResume(hub, call, spec));
     const std::vector<FieldViolation> differences = DifferencesFromResumed(hub, spec);
     if (!differences.empty()) return FieldErrors(differences);
   }
-  const coordinator::CreateJob event = CreateEvent(request, spec, caller);
+  const coordinator::CreateJob event = CreateEvent(request, spec, call.caller);
   const coordinator::Result result = hub.Submit(event);
   if (!result.status.ok()) return CreateError(hub, request, event, result.status);
   const auto record = hub.FindJob(result.job_id);
@@ -178,6 +183,7 @@ absl::Status CreateJob(Hub& hub, const v1alpha1::CreateJobRequest& request,
     job->set_name(absl::StrCat("jobs/", request.job_id()));
     *job->mutable_spec() = spec;
     job->set_state(v1alpha1::Job::PENDING);
+    job->set_owner(call.caller.name);
     const JobRecord trial = TrialOf(event);
     FillTrial(hub.driver().Read([&](const Core& core) { return core.PlaceNow(trial); }), job);
   }

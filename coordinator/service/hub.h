@@ -23,6 +23,7 @@
 #include "coordinator/service/limits.h"
 #include "coordinator/service/loop.h"
 #include "coordinator/service/rendezvous.h"
+#include "coordinator/telemetry/audit.h"
 #include "coordinator/telemetry/telemetry.h"
 #include "proto/base/clock.h"
 #include "stretto/v1alpha1/worker.pb.h"
@@ -65,8 +66,9 @@ class RunFilePort {
 class Hub final : public coordinator::Transport {
  public:
   // Borrows all arguments; they must outlive the hub.
-  Hub(Loop& loop, const Clock& clock, telemetry::Telemetry& telemetry, const Limits& limits)
-      : loop_(loop), clock_(clock), telemetry_(telemetry), limits_(limits) {}
+  Hub(Loop& loop, const Clock& clock, telemetry::Telemetry& telemetry, telemetry::AuditLog& audit,
+      const Limits& limits)
+      : loop_(loop), clock_(clock), telemetry_(telemetry), audit_(audit), limits_(limits) {}
   // The driver needs its transport and the hub its driver: call this before anything else.
   void SetDriver(coordinator::Driver& driver);
 
@@ -79,6 +81,8 @@ class Hub final : public coordinator::Transport {
   coordinator::Result Submit(const coordinator::Event& event) {
     return driver_->Submit(event, {.wall = clock_.Now(), .steady = clock_.Monotonic()});
   }
+
+  void Audit(const telemetry::AuditEntry& entry) { audit_.Write(entry, clock_.Now()); }
 
   // ---- jobs
   // As people see it (queue_view.h).
@@ -153,6 +157,7 @@ class Hub final : public coordinator::Transport {
   Loop& loop_;
   const Clock& clock_;
   telemetry::Telemetry& telemetry_;
+  telemetry::AuditLog& audit_;
   const Limits limits_;
   coordinator::Driver* driver_ = nullptr;
 

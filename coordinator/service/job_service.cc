@@ -41,31 +41,32 @@ constexpr size_t kMaxPageBytes = size_t{2} << 20;
 
 // Submits an event that concerns the job `found`. `reason` is that of a refusal because of its
 // state, and `reason_unsaved` that of a job that writes no checkpoints, if this is another one.
-absl::Status Change(Hub& hub, const JobRecord& found, const coordinator::Event& event,
-                    const char* reason, v1alpha1::Job* job, const char* reason_unsaved = nullptr) {
+absl::Status Change(Hub& hub, const Call& call, const JobRecord& found,
+                    const coordinator::Event& event, const char* reason, v1alpha1::Job* job,
+                    const char* reason_unsaved = nullptr) {
   const absl::Status status = hub.Submit(event).status;
   if (absl::IsFailedPrecondition(status)) {
     return WithReason(status, found.saves || reason_unsaved == nullptr ? reason : reason_unsaved,
                       {{"job", found.id}, {"state", coordinator::JobStateName(found.state)}});
   }
   RETURN_IF_ERROR(status);
-  ASSIGN_OR_RETURN(const JobRecord record, LookUpJob(hub, absl::StrCat("jobs/", found.id)));
+  ASSIGN_OR_RETURN(const JobRecord record, LookUpJob(hub, call, absl::StrCat("jobs/", found.id)));
   *job = hub.Describe(record);
   return absl::OkStatus();
 }
 
 // The same for an event that has nothing but the job and the caller.
 template <class Event>
-absl::Status Change(Hub& hub, const CallbackServerContext* context, const std::string& name,
-                    const char* reason, v1alpha1::Job* job, const char* reason_unsaved = nullptr) {
-  ASSIGN_OR_RETURN(const JobRecord found, LookUpJob(hub, name));
-  return Change(hub, found, Event{found.id, CallerUri(context)}, reason, job, reason_unsaved);
+absl::Status Change(Hub& hub, const Call& call, const std::string& name, const char* reason,
+                    v1alpha1::Job* job, const char* reason_unsaved = nullptr) {
+  ASSIGN_OR_RETURN(const JobRecord found, LookUpJob(hub, call, name));
+  return Change(hub, call, found, Event{found.id, call.caller.uri}, reason, job, reason_unsaved);
 }
 
-absl::Status Resume(Hub& hub, const CallbackServerContext* context,
-                    const v1alpha1::ResumeJobRequest& request, v1alpha1::Job* job) {
-  ASSIGN_OR_RETURN(const JobRecord found, LookUpJob(hub, request.name()));
-  coordinator::ResumeJob event{found.id, CallerUri(context)};
+absl::Status Resume(Hub& hub, const Call& call, const v1alpha1::ResumeJobRequest& request,
+                    v1alpha1::Job* job) {
+  ASSIGN_OR_RETURN(const JobRecord found, LookUpJob(hub, call, request.name()));
+  coordinator::ResumeJob event{found.id, call.caller.uri};
   if (request.has_steps()) {
     if (request.steps() <= found.total_steps) {
       return FieldError("steps", absl::StrCat("found ", request.steps(), ", expected more than ",
@@ -79,11 +80,11 @@ absl::Status Resume(Hub& hub, const CallbackServerContext* context,
     event.total_steps = request.steps();
     event.spec = SpecBytes(spec);
   }
-  return Change(hub, found, event, "JOB_NOT_RESUMABLE", job);
+  return Change(hub, call, found, event, "JOB_NOT_RESUMABLE", job);
 }
 
-absl::Status Delete(Hub& hub, const std::string& name, v1alpha1::Job* job) {
-  ASSIGN_OR_RETURN(const JobRecord found, LookUpJob(hub, name));
+absl::Status Delete(Hub& hub, const Call& call, const std::string& name, v1alpha1::Job* job) {
+  ASSIGN_OR_RETURN(const JobRecord found, LookUpJob(hub, call, name));
   *job = hub.Describe(found);
   const absl::Status status = hub.Submit(coordinator::DeleteJob{found.id}).status;
   if (!absl::IsFailedPrecondition(status)) return status;
@@ -91,7 +92,8 @@ absl::Status Delete(Hub& hub, const std::string& name, v1alpha1::Job* job) {
                     {{"job", found.id}, {"state", coordinator::JobStateName(found.state)}});
 }
 
-absl::Status ListJobs(Hub& hub, const v1alpha1::ListJobsRequest& request,
+// Lists the jobs that the caller may read.
+absl::Status ListJobs(Hub& hub, const Call& call, const v1alpha1::ListJobsRequest& request,
                       v1alpha1::ListJobsResponse* response) {
   ASSIGN_OR_RETURN(const int page_size, PageSize(request.page_size()));
   ASSIGN_OR_RETURN(const std::string last, ReadToken("jobs", request.page_token()));
@@ -100,11 +102,15 @@ absl::Status ListJobs(Hub& hub, const v1alpha1::ListJobsRequest& request,
     return FieldError("page_token", "found a damaged token, expected a next_page_token");
   }
   ASSIGN_OR_RETURN(const coordinator::JobFilter filter, FilterOf(request));
+  if (!filter.project.empty()) RETURN_IF_ERROR(Authorize(call, {.project = filter.project}));
+  const auto listed = [&](const JobRecord& job) {
+    return filter.Admits(job) && IsAllowed(call.method, call.caller, SubjectOf(job));
+  };
   // Asks for one more than the page to find out whether another page follows.
   const auto records = hub.driver().Read([&](const Core& core) {
     std::vector<JobRecord> page;
     coordinator::QueueView view(core);
-    for (const JobRecord* job : core.JobsBefore(before, page_size + 1, filter)) {
+    for (const JobRecord* job : core.JobsBefore(before, page_size + 1, listed)) {
       page.push_back(view.Shown(*job));
     }
     return page;
@@ -122,9 +128,10 @@ absl::Status ListJobs(Hub& hub, const v1alpha1::ListJobsRequest& request,
   return absl::OkStatus();
 }
 
-absl::Status ListJobEvents(Hub& hub, const v1alpha1::ListJobEventsRequest& request,
+absl::Status ListJobEvents(Hub& hub, const Call& call,
+                           const v1alpha1::ListJobEventsRequest& request,
                            v1alpha1::ListJobEventsResponse* response) {
-  ASSIGN_OR_RETURN(const JobRecord record, LookUpJob(hub, request.name()));
+  ASSIGN_OR_RETURN(const JobRecord record, LookUpJob(hub, call, request.name()));
   for (const coordinator::JobEvent& event : record.events.events()) {
     if (event.number > request.after_number()) *response->add_events() = ToProto(event);
   }
@@ -138,20 +145,20 @@ class JobServiceImpl final : public v1alpha1::JobService::CallbackService {
   ServerUnaryReactor* CreateJob(CallbackServerContext* context,
                                 const v1alpha1::CreateJobRequest* request,
                                 v1alpha1::Job* job) override {
-    return OnLoopLater(hub_, context, [this, context, request, job](Finish finish) {
-      absl::Status status = service::CreateJob(hub_, *request, CallerUri(context), job);
-      if (!request->validate_only()) {
-        return finish(Audited(context, "CreateJob", absl::StrCat("jobs/", request->job_id()),
-                              request->request_id(), std::move(status)));
-      }
-      if (!status.ok()) return finish(status);
-      InspectJob(hub_, job, std::move(finish));
-    });
+    return OnLoopLater(hub_, context,
+                       {.name = absl::StrCat("jobs/", request->job_id()),
+                        .request_id = request->request_id(),
+                        .changes = !request->validate_only()},
+                       [this, request, job](const Call& call, Finish finish) {
+                         const absl::Status status = service::CreateJob(hub_, *request, call, job);
+                         if (!status.ok() || !request->validate_only()) return finish(status);
+                         InspectJob(hub_, job, std::move(finish));
+                       });
   }
   ServerUnaryReactor* GetJob(CallbackServerContext* context, const v1alpha1::GetJobRequest* request,
                              v1alpha1::Job* job) override {
-    return OnLoop(hub_, context, [this, request, job]() -> absl::Status {
-      ASSIGN_OR_RETURN(const JobRecord record, LookUpJob(hub_, request->name()));
+    return OnLoop(hub_, context, {}, [this, request, job](const Call& call) -> absl::Status {
+      ASSIGN_OR_RETURN(const JobRecord record, LookUpJob(hub_, call, request->name()));
       *job = hub_.Describe(record);
       return absl::OkStatus();
     });
@@ -159,71 +166,64 @@ class JobServiceImpl final : public v1alpha1::JobService::CallbackService {
   ServerUnaryReactor* ListJobs(CallbackServerContext* context,
                                const v1alpha1::ListJobsRequest* request,
                                v1alpha1::ListJobsResponse* response) override {
-    return OnLoop(hub_, context, [this, request, response] {
-      return service::ListJobs(hub_, *request, response);
+    return OnLoop(hub_, context, {}, [this, request, response](const Call& call) {
+      return service::ListJobs(hub_, call, *request, response);
     });
   }
   ServerUnaryReactor* ListJobEvents(CallbackServerContext* context,
                                     const v1alpha1::ListJobEventsRequest* request,
                                     v1alpha1::ListJobEventsResponse* response) override {
-    return OnLoop(hub_, context, [this, request, response] {
-      return service::ListJobEvents(hub_, *request, response);
+    return OnLoop(hub_, context, {}, [this, request, response](const Call& call) {
+      return service::ListJobEvents(hub_, call, *request, response);
     });
   }
   ServerUnaryReactor* CheckpointJob(CallbackServerContext* context,
                                     const v1alpha1::CheckpointJobRequest* request,
                                     v1alpha1::Job* job) override {
-    return OnLoop(hub_, context, [this, context, request, job] {
-      return Audited(
-          context, "CheckpointJob", request->name(), "",
-          Change<coordinator::CheckpointJob>(hub_, context, request->name(), "JOB_NOT_RUNNING", job,
-                                             "CHECKPOINTS_DISABLED"));
+    return OnLoop(hub_, context, {request->name()}, [this, request, job](const Call& call) {
+      return Change<coordinator::CheckpointJob>(hub_, call, request->name(), "JOB_NOT_RUNNING", job,
+                                                "CHECKPOINTS_DISABLED");
     });
   }
   ServerUnaryReactor* SuspendJob(CallbackServerContext* context,
                                  const v1alpha1::SuspendJobRequest* request,
                                  v1alpha1::Job* job) override {
-    return OnLoop(hub_, context, [this, context, request, job] {
-      return Audited(context, "SuspendJob", request->name(), "",
-                     Change<coordinator::SuspendJob>(hub_, context, request->name(),
-                                                     "JOB_ALREADY_ENDED", job));
+    return OnLoop(hub_, context, {request->name()}, [this, request, job](const Call& call) {
+      return Change<coordinator::SuspendJob>(hub_, call, request->name(), "JOB_ALREADY_ENDED", job);
     });
   }
   ServerUnaryReactor* ResumeJob(CallbackServerContext* context,
                                 const v1alpha1::ResumeJobRequest* request,
                                 v1alpha1::Job* job) override {
-    return OnLoop(hub_, context, [this, context, request, job] {
-      return Audited(context, "ResumeJob", request->name(), "",
-                     Resume(hub_, context, *request, job));
+    return OnLoop(hub_, context, {request->name()}, [this, request, job](const Call& call) {
+      return Resume(hub_, call, *request, job);
     });
   }
   ServerUnaryReactor* CancelJob(CallbackServerContext* context,
                                 const v1alpha1::CancelJobRequest* request,
                                 v1alpha1::Job* job) override {
-    return OnLoop(hub_, context, [this, context, request, job] {
-      return Audited(
-          context, "CancelJob", request->name(), "",
-          Change<coordinator::CancelJob>(hub_, context, request->name(), "JOB_ALREADY_ENDED", job));
+    return OnLoop(hub_, context, {request->name()}, [this, request, job](const Call& call) {
+      return Change<coordinator::CancelJob>(hub_, call, request->name(), "JOB_ALREADY_ENDED", job);
     });
   }
   ServerUnaryReactor* DeleteJob(CallbackServerContext* context,
                                 const v1alpha1::DeleteJobRequest* request,
                                 v1alpha1::Job* job) override {
-    return OnLoop(hub_, context, [this, context, request, job] {
-      return Audited(context, "DeleteJob", request->name(), "", Delete(hub_, request->name(), job));
+    return OnLoop(hub_, context, {request->name()}, [this, request, job](const Call& call) {
+      return Delete(hub_, call, request->name(), job);
     });
   }
   grpc::ServerWriteReactor<v1alpha1::WatchJobResponse>* WatchJob(
-      CallbackServerContext*, const v1alpha1::WatchJobRequest* request) override {
-    return WatchJobStream(hub_, *request);
+      CallbackServerContext* context, const v1alpha1::WatchJobRequest* request) override {
+    return WatchJobStream(hub_, CallOf(context), *request);
   }
   grpc::ServerWriteReactor<v1alpha1::StreamJobLogsResponse>* StreamJobLogs(
-      CallbackServerContext*, const v1alpha1::StreamJobLogsRequest* request) override {
-    return JobLogsStream(hub_, *request);
+      CallbackServerContext* context, const v1alpha1::StreamJobLogsRequest* request) override {
+    return JobLogsStream(hub_, CallOf(context), *request);
   }
   grpc::ServerWriteReactor<v1alpha1::StreamJobTraceResponse>* StreamJobTrace(
-      CallbackServerContext*, const v1alpha1::StreamJobTraceRequest* request) override {
-    return JobTraceStream(hub_, *request);
+      CallbackServerContext* context, const v1alpha1::StreamJobTraceRequest* request) override {
+    return JobTraceStream(hub_, CallOf(context), *request);
   }
 
  private:
@@ -232,12 +232,19 @@ class JobServiceImpl final : public v1alpha1::JobService::CallbackService {
 
 }  // namespace
 
-absl::StatusOr<JobRecord> LookUpJob(Hub& hub, const std::string& name) {
+Subject SubjectOf(const JobRecord& job) {
+  return {.job = job.id, .owner = job.owner, .project = job.project};
+}
+
+absl::StatusOr<JobRecord> LookUpJob(Hub& hub, const Call& call, const std::string& name) {
   ASSIGN_OR_RETURN(const std::string id, ParseName("jobs", name));
   auto record = hub.FindJob(id);
-  if (record) return *std::move(record);
-  return WithReason(absl::NotFoundError(absl::StrCat("no job \"", id, "\"")), "JOB_NOT_FOUND",
-                    {{"job", id}});
+  if (!record) {
+    return WithReason(absl::NotFoundError(absl::StrCat("no job \"", id, "\"")), "JOB_NOT_FOUND",
+                      {{"job", id}});
+  }
+  RETURN_IF_ERROR(Authorize(call, SubjectOf(*record)));
+  return *std::move(record);
 }
 
 std::unique_ptr<grpc::Service> NewJobService(Hub& hub) {

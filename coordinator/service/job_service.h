@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "coordinator/core/records.h"
+#include "coordinator/service/authorize.h"
 #include "coordinator/service/hub.h"
 
 namespace grpc {
@@ -18,7 +19,11 @@ namespace stretto::service {
 // Borrows the hub, which must outlive the server that the service is registered with.
 std::unique_ptr<grpc::Service> NewJobService(Hub& hub);
 
-// Returns the job named "jobs/ID". Call it on the loop. Errors: INVALID_ARGUMENT, NOT_FOUND.
-absl::StatusOr<coordinator::JobRecord> LookUpJob(Hub& hub, const std::string& name);
+Subject SubjectOf(const coordinator::JobRecord& job);
+
+// Returns the job named "jobs/ID", if the caller may do this to it. Call it on the loop. Errors:
+// INVALID_ARGUMENT, NOT_FOUND, those of Authorize.
+absl::StatusOr<coordinator::JobRecord> LookUpJob(Hub& hub, const Call& call,
+                                                 const std::string& name);
 
 }  // namespace stretto::service

@@ -32,8 +32,11 @@ using v1alpha1::WatchJobResponse;
 
 class Watch final : public WriteStream<WatchJobResponse> {
  public:
-  Watch(Hub& hub, const v1alpha1::WatchJobRequest& request)
-      : WriteStream(hub), name_(request.name()), last_step_(request.after_step()) {}
+  Watch(Hub& hub, Call call, const v1alpha1::WatchJobRequest& request)
+      : WriteStream(hub),
+        call_(std::move(call)),
+        name_(request.name()),
+        last_step_(request.after_step()) {}
 
   void OnJobChanged() override { Pump(); }
   // Its place in the queue changes without an event of its own.
@@ -43,7 +46,7 @@ class Watch final : public WriteStream<WatchJobResponse> {
 
  private:
   void Begin() override {
-    const auto record = LookUpJob(hub_, name_);
+    const auto record = LookUpJob(hub_, call_, name_);
     if (!record.ok()) return Close(record.status());
     job_id_ = record->id;
     hub_.Listen(job_id_, this);
@@ -84,6 +87,7 @@ class Watch final : public WriteStream<WatchJobResponse> {
     Write(std::move(response));
   }
 
+  const Call call_;
   const std::string name_;
   std::string job_id_;
   int64_t last_step_;
@@ -92,8 +96,8 @@ class Watch final : public WriteStream<WatchJobResponse> {
 
 class Logs final : public WriteStream<StreamJobLogsResponse>, public RunFilePort {
  public:
-  Logs(Hub& hub, const v1alpha1::StreamJobLogsRequest& request)
-      : WriteStream(hub), request_(request) {}
+  Logs(Hub& hub, Call call, const v1alpha1::StreamJobLogsRequest& request)
+      : WriteStream(hub), call_(std::move(call)), request_(request) {}
 
   void OnJobChanged() override {
     if (!opened_ && !closing()) Open();
@@ -143,7 +147,7 @@ class Logs final : public WriteStream<StreamJobLogsResponse>, public RunFilePort
   static constexpr size_t kMaxWaitingBytes = limits::kLogReaderBytes.value;
 
   void Begin() override {
-    const auto record = LookUpJob(hub_, request_.name());
+    const auto record = LookUpJob(hub_, call_, request_.name());
     if (!record.ok()) return Close(record.status());
     job_id_ = record->id;
     if (request_.has_rank() && (request_.rank() < 0 || request_.rank() >= record->world_size())) {
@@ -217,6 +221,7 @@ class Logs final : public WriteStream<StreamJobLogsResponse>, public RunFilePort
     waiting_.clear();
   }
 
+  const Call call_;
   const v1alpha1::StreamJobLogsRequest request_;
   std::string job_id_;
   bool opened_ = false;
@@ -229,13 +234,13 @@ class Logs final : public WriteStream<StreamJobLogsResponse>, public RunFilePort
 }  // namespace
 
 grpc::ServerWriteReactor<WatchJobResponse>* WatchJobStream(
-    Hub& hub, const v1alpha1::WatchJobRequest& request) {
-  return Watch::Launch(std::make_shared<Watch>(hub, request));
+    Hub& hub, Call call, const v1alpha1::WatchJobRequest& request) {
+  return Watch::Launch(std::make_shared<Watch>(hub, std::move(call), request));
 }
 
 grpc::ServerWriteReactor<StreamJobLogsResponse>* JobLogsStream(
-    Hub& hub, const v1alpha1::StreamJobLogsRequest& request) {
-  return Logs::Launch(std::make_shared<Logs>(hub, request));
+    Hub& hub, Call call, const v1alpha1::StreamJobLogsRequest& request) {
+  return Logs::Launch(std::make_shared<Logs>(hub, std::move(call), request));
 }
 
 }  // namespace stretto::service

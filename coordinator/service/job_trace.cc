@@ -24,8 +24,8 @@ using v1alpha1::StreamJobTraceResponse;
 
 class Trace final : public WriteStream<StreamJobTraceResponse>, public RunFilePort {
  public:
-  Trace(Hub& hub, const v1alpha1::StreamJobTraceRequest& request)
-      : WriteStream(hub), request_(request) {}
+  Trace(Hub& hub, Call call, const v1alpha1::StreamJobTraceRequest& request)
+      : WriteStream(hub), call_(std::move(call)), request_(request) {}
 
   void OnLogData(const v1alpha1::LogData& data) override {
     if (closing() || data.stream() != stream_) return;
@@ -60,7 +60,7 @@ class Trace final : public WriteStream<StreamJobTraceResponse>, public RunFilePo
   static constexpr size_t kCredit = limits::kTraceCredit.value;
 
   void Begin() override {
-    auto record = LookUpJob(hub_, request_.name());
+    auto record = LookUpJob(hub_, call_, request_.name());
     if (!record.ok()) return Close(record.status());
     job_ = *std::move(record);
     if (const absl::Status status = Validate(); !status.ok()) return Close(status);
@@ -133,6 +133,7 @@ class Trace final : public WriteStream<StreamJobTraceResponse>, public RunFilePo
     return absl::StrCat("trace of rank ", rank_, " of job ", job_.id, ": ", what);
   }
 
+  const Call call_;
   const v1alpha1::StreamJobTraceRequest request_;
   JobRecord job_;
   int32_t rank_ = 0, last_rank_ = 0;
@@ -143,8 +144,8 @@ class Trace final : public WriteStream<StreamJobTraceResponse>, public RunFilePo
 }  // namespace
 
 grpc::ServerWriteReactor<StreamJobTraceResponse>* JobTraceStream(
-    Hub& hub, const v1alpha1::StreamJobTraceRequest& request) {
-  return Trace::Launch(std::make_shared<Trace>(hub, request));
+    Hub& hub, Call call, const v1alpha1::StreamJobTraceRequest& request) {
+  return Trace::Launch(std::make_shared<Trace>(hub, std::move(call), request));
 }
 
 }  // namespace stretto::service

@@ -8,15 +8,36 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "coordinator/service/job_service.h"
 #include "proto/spec/job/hash.h"
 #include "proto/spec/job/settings.h"
 
 namespace stretto::service {
 
-std::vector<spec::FieldViolation> DifferencesFromResumed(Hub& hub, const v1alpha1::JobSpec& spec) {
+namespace {
+
+// Job and checkpoint that a spec resumes from; none if it names no job.
+using Resumed = std::pair<std::string, std::string>;
+std::optional<Resumed> ResumedFrom(const v1alpha1::JobSpec& spec) {
   const std::string& resume = spec.checkpoint().resume_from();
-  if (resume.empty() || absl::StartsWith(resume, "hf:")) return {};
-  const std::pair<std::string, std::string> name = absl::StrSplit(resume, absl::MaxSplits('/', 1));
+  if (resume.empty() || absl::StartsWith(resume, "hf:")) return std::nullopt;
+  return Resumed(absl::StrSplit(resume, absl::MaxSplits('/', 1)));
+}
+
+}  // namespace
+
+absl::Status AuthorizeResume(Hub& hub, const Call& call, const v1alpha1::JobSpec& spec) {
+  const std::optional<Resumed> name = ResumedFrom(spec);
+  if (!name) return absl::OkStatus();
+  const std::optional<coordinator::JobRecord> record = hub.FindJob(name->first);
+  const Subject subject = record ? SubjectOf(*record) : Subject{.job = name->first};
+  return AuthorizeReading(call, "checkpoint.resume_from", subject);
+}
+
+std::vector<spec::FieldViolation> DifferencesFromResumed(Hub& hub, const v1alpha1::JobSpec& spec) {
+  const std::optional<Resumed> resumed = ResumedFrom(spec);
+  if (!resumed) return {};
+  const Resumed& name = *resumed;
   const std::optional<coordinator::JobRecord> record = hub.FindJob(name.first);
   if (!record.has_value()) return {};
   const v1alpha1::Job job = hub.Describe(*record);

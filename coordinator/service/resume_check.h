@@ -1,14 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Whether a job can continue from a checkpoint of another job that the coordinator knows.
+// Whether a job may and can continue from a checkpoint of another job.
 
 #include <vector>
 
+#include "absl/status/status.h"
+#include "coordinator/service/authorize.h"
 #include "coordinator/service/hub.h"
 #include "proto/spec/violations.h"
 #include "stretto/v1alpha1/job.pb.h"
 
 namespace stretto::service {
+
+// Whether the caller may read the job whose checkpoint a valid, normalised spec resumes from; Ok if
+// it resumes from nothing or from a model. A job that the coordinator does not know, because it was
+// deleted, is of no project: only who may read every job may read it. Errors: those of Authorize.
+absl::Status AuthorizeResume(Hub& hub, const Call& call, const v1alpha1::JobSpec& spec);
 
 // Returns the settings of a valid, normalised spec that differ from those of the job whose
 // checkpoint it resumes from; none if it resumes from nothing, or if the coordinator cannot tell

@@ -97,19 +97,37 @@ class CallMeterFactory final : public grpc::experimental::ServerInterceptorFacto
 };
 
 std::shared_ptr<grpc::ServerCredentials> Credentials(const ServerOptions& options,
-                                                     telemetry::Telemetry& telemetry) {
+                                                     telemetry::Telemetry& telemetry, Hub& hub) {
   if (options.tls.empty()) return grpc::InsecureServerCredentials();
   std::shared_ptr<grpc::ServerCredentials> credentials = tls::ServerCredentials(options.tls);
-  credentials->SetAuthMetadataProcessor(
-      NewAuthorizer([&telemetry](const std::string& path, const std::vector<std::string>& uris,
-                                 const absl::Status& status) {
+  credentials->SetAuthMetadataProcessor(NewAuthorizer(
+      [&telemetry, &hub](const std::string& path, const std::vector<std::string>& uris,
+                         const absl::Status& status) {
         // The call is refused before a meter sees it, so it is counted here.
         telemetry.RpcEnded(MethodLabel(path), absl::StatusCodeToString(status.code()),
                            absl::ZeroDuration());
         spdlog::warn("call refused method={} caller={} code={}", Quoted(path),
                      Quoted(absl::StrJoin(uris, " ")), absl::StatusCodeToString(status.code()));
+        const Method* method = FindMethod(path);
+        if (method == nullptr || !method->audited) return;
+        hub.Audit({.caller = absl::StrJoin(uris, " "),
+                   .peer = "",
+                   .method = std::string(method->name()),
+                   .resource = "",
+                   .request_id = "",
+                   .result = absl::StatusCodeToString(status.code())});
       }));
   return credentials;
+}
+
+// A job of an earlier release has no owner, but an event that says who created it, unless a hundred
+// others have come after that. It is stored along with the job's next change.
+void FindOwner(coordinator::JobRecord* job) {
+  if (!job->owner.empty() || job->events.events().empty()) return;
+  const coordinator::JobEvent& first = job->events.events().front();
+  if (first.reason != "Created") return;
+  const absl::StatusOr<tls::Identity> creator = tls::IdentityOf({first.caller});
+  if (creator.ok()) job->owner = creator->name;
 }
 
 }  // namespace
@@ -133,8 +151,10 @@ absl::Status CheckListenAddress(const ServerOptions& options) {
 
 struct Server::Impl {
   Impl(std::unique_ptr<coordinator::JobStore> store_in, coordinator::Core core, const Clock& clock,
-       telemetry::Telemetry& telemetry, const Limits& limits, std::function<void()> guard)
+       telemetry::Telemetry& telemetry, std::unique_ptr<telemetry::AuditLog> audit_in,
+       const Limits& limits, std::function<void()> guard)
       : telemetry(telemetry),
+        audit(std::move(audit_in)),
         store(coordinator::ObserveStore(
             std::move(store_in), clock,
             [&telemetry](absl::Duration duration, const absl::Status& status) {
@@ -147,13 +167,14 @@ struct Server::Impl {
                            absl::FormatDuration(took), absl::FormatDuration(Loop::kTaskBudget));
             },
             std::move(guard)),
-        hub(loop, clock, telemetry, limits),
+        hub(loop, clock, telemetry, *audit, limits),
         driver(std::move(core), *store, hub) {
     hub.SetDriver(driver);
   }
 
   // In order of dependence: each member uses only those above it.
   telemetry::Telemetry& telemetry;
+  std::unique_ptr<telemetry::AuditLog> audit;
   std::unique_ptr<coordinator::JobStore> store;
   Loop loop;
   Hub hub;
@@ -184,11 +205,18 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
     RETURN_IF_ERROR(
         tls::CheckFiles(options.tls, tls::Role::kCoordinator, Clock::Real().Now()).status());
   }
+  absl::StatusOr<std::unique_ptr<telemetry::AuditLog>> audit =
+      telemetry::AuditLog::Open(options.audit_log, options.limits.max_audit_bytes, telemetry);
+  if (!audit.ok()) {
+    return absl::Status(audit.status().code(),
+                        absl::StrCat("--audit-log: ", audit.status().message()));
+  }
   ASSIGN_OR_RETURN(coordinator::Snapshot snapshot, store->Load());
+  for (coordinator::JobRecord& job : snapshot.jobs) FindOwner(&job);
   ASSIGN_OR_RETURN(coordinator::Core core,
                    coordinator::Core::Restore(std::move(snapshot), options.core, clock.Now()));
   auto impl = std::make_unique<Impl>(std::move(store), std::move(core), clock, telemetry,
-                                     options.limits, options.guard);
+                                     *std::move(audit), options.limits, options.guard);
   impl->services.push_back(NewJobService(impl->hub));
   impl->services.push_back(NewClusterService(impl->hub));
   impl->services.push_back(NewWorkerService(impl->hub));
@@ -202,14 +230,16 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
   }
   ASSIGN_OR_RETURN(
       impl->fronted,
-      BuildServer(options, Credentials(options, telemetry), [&](grpc::ServerBuilder& builder) {
-        for (const auto& service : impl->services) {
-          builder.RegisterService(service.get());
-        }
-        std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> meters;
-        meters.push_back(std::make_unique<CallMeterFactory>(telemetry, clock));
-        builder.experimental().SetInterceptorCreators(std::move(meters));
-      }));
+      BuildServer(
+          options, Credentials(options, telemetry, impl->hub), [&](grpc::ServerBuilder& builder) {
+            for (const auto& service : impl->services) {
+              builder.RegisterService(service.get());
+            }
+            std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>>
+                meters;
+            meters.push_back(std::make_unique<CallMeterFactory>(telemetry, clock));
+            builder.experimental().SetInterceptorCreators(std::move(meters));
+          }));
   for (const char* name : kServices) {
     impl->fronted.server->GetHealthCheckService()->SetServingStatus(name, true);
   }

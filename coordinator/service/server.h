@@ -24,6 +24,7 @@ struct ServerOptions {
   bool insecure_listen_beyond_loopback = false;
   coordinator::CoreOptions core = {};
   Limits limits = {};
+  std::string audit_log = {};  // path of the file (telemetry/audit.h); empty: none is written
   absl::Duration tick = absl::Milliseconds(500);  // how often leases are checked
   // Called before each task of the loop, if set. It does not return where this coordinator must not
   // act any more.

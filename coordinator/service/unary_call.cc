@@ -6,45 +6,57 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "coordinator/service/authorize.h"
 #include "coordinator/service/errors.h"
 #include "coordinator/service/validate_request.h"
 #include "coordinator/telemetry/audit.h"
+#include "proto/base/ids.h"
 
 namespace stretto::service {
 
-grpc::ServerUnaryReactor* OnLoop(Hub& hub, grpc::CallbackServerContext* context,
-                                 std::function<absl::Status()> call, const char* method) {
+grpc::ServerUnaryReactor* OnLoop(Hub& hub, grpc::CallbackServerContext* context, Resource resource,
+                                 std::function<absl::Status(const Call& call)> body,
+                                 const char* method) {
   return OnLoopLater(
-      hub, context, [call = std::move(call)](const Finish& finish) { finish(call()); }, method);
+      hub, context, std::move(resource),
+      [body = std::move(body)](const Call& call, const Finish& finish) { finish(body(call)); },
+      method);
 }
 
 grpc::ServerUnaryReactor* OnLoopLater(Hub& hub, grpc::CallbackServerContext* context,
-                                      std::function<void(Finish)> call, const char* method) {
+                                      Resource resource,
+                                      std::function<void(const Call& call, Finish)> body,
+                                      const char* method) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   hub.loop().Post(
-      [reactor, call = std::move(call)] {
-        call([reactor](const absl::Status& status) { reactor->Finish(ToGrpcStatus(status)); });
+      [&hub, context, reactor, resource = std::move(resource), call = CallOf(context, method),
+       body = std::move(body)] {
+        const Finish finish = [&hub, context, reactor, resource, call](const absl::Status& status) {
+          if (call.method.audited && resource.changes) {
+            Audit(hub, *context, call, resource, status);
+          }
+          reactor->Finish(ToGrpcStatus(status));
+        };
+        if (call.method.scope == Scope::kEveryProject) {
+          if (const absl::Status status = Authorize(call, {}); !status.ok()) return finish(status);
+        }
+        body(call, finish);
       },
       method);
   return reactor;
 }
 
-std::string CallerUri(const grpc::CallbackServerContext* context) {
-  const auto caller = CallerOf(*context->auth_context());
-  return caller ? caller->uri : "";
+Call CallOf(grpc::CallbackServerContext* context, const char* method) {
+  return {MethodNamed(method), CallerOf(*context->auth_context())};
 }
 
-absl::Status Audited(grpc::CallbackServerContext* context, const char* method,
-                     const std::string& resource, const std::string& request_id,
-                     absl::Status status) {
-  telemetry::Audit({.caller = CallerUri(context),
-                    .peer = context->peer(),
-                    .method = method,
-                    .resource = resource,
-                    .request_id = request_id,
-                    .result = absl::StatusCodeToString(status.code())});
-  return status;
+void Audit(Hub& hub, const grpc::CallbackServerContext& context, const Call& call,
+           const Resource& resource, const absl::Status& status) {
+  hub.Audit({.caller = call.caller.uri.empty() ? kLocalUser : call.caller.uri,
+             .peer = context.peer(),
+             .method = std::string(call.method.name()),
+             .resource = resource.name,
+             .request_id = resource.request_id,
+             .result = absl::StatusCodeToString(status.code())});
 }
 
 std::string MakeToken(absl::string_view list, absl::string_view last) {

@@ -23,9 +23,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "coordinator/service/authorize.h"
 #include "coordinator/service/convert.h"
 #include "coordinator/service/errors.h"
+#include "coordinator/service/unary_call.h"
 #include "coordinator/service/validate_request.h"
 #include "proto/base/limits.h"
 #include "proto/base/printable.h"
@@ -48,6 +48,12 @@ constexpr absl::Duration kEndTimeout = absl::Seconds(5);
 // session ends; the worker registers again and learns the rest.
 constexpr size_t kMaxWaiting = limits::kSessionMessages.value;
 
+// The node that a caller speaks for; empty: any, because its certificate names none or there is no
+// TLS.
+std::string NodeOf(const tls::Identity& caller) {
+  return caller.role == tls::Role::kWorker ? caller.name : "";
+}
+
 // One session. It sends acknowledgements only when nothing else waits. Its ownership is that of
 // WriteStream.
 class WorkerSession final : public grpc::ServerBidiReactor<WorkerMessage, CoordinatorMessage>,
@@ -56,7 +62,7 @@ class WorkerSession final : public grpc::ServerBidiReactor<WorkerMessage, Coordi
                             public std::enable_shared_from_this<WorkerSession> {
  public:
   WorkerSession(Hub& hub, CallbackServerContext* context)
-      : hub_(hub), context_(context), caller_(CallerOf(*context->auth_context())) {}
+      : hub_(hub), context_(context), call_(CallOf(context, "Session")) {}
 
   static WorkerSession* Launch(Hub& hub, CallbackServerContext* context) {
     auto session = std::make_shared<WorkerSession>(hub, context);
@@ -209,13 +215,22 @@ class WorkerSession final : public grpc::ServerBidiReactor<WorkerMessage, Coordi
   }
 
   absl::Status OnRegister(const v1alpha1::Register& message) {
-    // A certificate may carry a worker's name; it then allows only that worker's id.
-    if (caller_ && !caller_->name.empty() && caller_->name != message.worker_id()) {
+    const absl::Status status = Enter(message);
+    Audit(hub_, *context_, call_, {.name = absl::StrCat("workers/", message.worker_id())}, status);
+    if (status.ok()) worker_ = message.worker_id();
+    return status;
+  }
+
+  absl::Status Enter(const v1alpha1::Register& message) {
+    // A certificate may carry a node's name; it then allows only that worker's id.
+    const std::string node = NodeOf(call_.caller);
+    if (!node.empty() && node != message.worker_id()) {
       return WithReason(
           absl::PermissionDeniedError(absl::StrCat(
               "worker ", Quoted(message.worker_id()), ": found the certificate of worker ",
-              Quoted(caller_->name), ", expected one of this name or without a name")),
-          "WORKER_NAME_MISMATCH", {{"worker", message.worker_id()}, {"certificate", caller_->uri}});
+              Quoted(node), ", expected one of this name or without a name")),
+          "WORKER_NAME_MISMATCH",
+          {{"worker", message.worker_id()}, {"certificate", call_.caller.uri}});
     }
     const absl::Status status = hub_.Submit(FromProto(message, id_)).status;
     if (absl::IsAlreadyExists(status)) {
@@ -224,7 +239,6 @@ class WorkerSession final : public grpc::ServerBidiReactor<WorkerMessage, Coordi
     if (absl::IsPermissionDenied(status)) {
       return WithReason(status, "CLUSTER_MISMATCH", {{"worker", message.worker_id()}});
     }
-    if (status.ok()) worker_ = message.worker_id();
     return status;
   }
 
@@ -250,9 +264,9 @@ class WorkerSession final : public grpc::ServerBidiReactor<WorkerMessage, Coordi
   }
 
   Hub& hub_;
-  CallbackServerContext* context_;             // until Finish
-  std::shared_ptr<WorkerSession> self_;        // until OnDone
-  const std::optional<tls::Identity> caller_;  // with TLS
+  CallbackServerContext* context_;       // until Finish
+  std::shared_ptr<WorkerSession> self_;  // until OnDone
+  const Call call_;
   int64_t id_ = 0;
   std::string worker_;                   // empty until registered
   absl::Duration register_by_;           // monotonic
@@ -270,13 +284,18 @@ class WorkerSession final : public grpc::ServerBidiReactor<WorkerMessage, Coordi
   absl::Duration end_by_;  // deadline of a write in progress, monotonic, once ending_
 };
 
-absl::Status CheckAttempt(Hub& hub, const std::string& uid, int64_t epoch) {
+// `node`: as NodeOf the caller.
+absl::Status CheckAttempt(Hub& hub, const std::string& node, const std::string& uid,
+                          int64_t epoch) {
   if (static_cast<int64_t>(uid.size()) > limits::kWorkerNameBytes.value || !IsPrintable(uid)) {
     return FieldError("job_uid",
                       absl::StrCat("found ", Quoted(uid), ", expected the uid of a job"));
   }
   const absl::Status status = hub.driver().Read(
-      [&](const coordinator::Core& core) { return core.CheckAttempt(uid, Epoch(epoch)); });
+      [&](const coordinator::Core& core) { return core.CheckAttempt(uid, Epoch(epoch), node); });
+  if (absl::IsPermissionDenied(status)) {
+    return WithReason(status, "NOT_YOUR_JOB", {{"worker", node}, {"job_uid", uid}});
+  }
   if (!absl::IsAborted(status)) return status;
   return WithReason(status, "STALE_EPOCH", {{"job_uid", uid}, {"epoch", absl::StrCat(epoch)}});
 }
@@ -286,13 +305,13 @@ class StoreGetCall final : public ServerUnaryReactor,
                            public Stream,
                            public std::enable_shared_from_this<StoreGetCall> {
  public:
-  StoreGetCall(Hub& hub, const v1alpha1::StoreGetRequest& request,
+  StoreGetCall(Hub& hub, std::string node, const v1alpha1::StoreGetRequest& request,
                v1alpha1::StoreGetResponse* response)
-      : hub_(hub), request_(request), response_(response) {}
+      : hub_(hub), node_(std::move(node)), request_(request), response_(response) {}
 
-  static StoreGetCall* Launch(Hub& hub, const v1alpha1::StoreGetRequest& request,
+  static StoreGetCall* Launch(Hub& hub, std::string node, const v1alpha1::StoreGetRequest& request,
                               v1alpha1::StoreGetResponse* response) {
-    auto call = std::make_shared<StoreGetCall>(hub, request, response);
+    auto call = std::make_shared<StoreGetCall>(hub, std::move(node), request, response);
     call->self_ = call;
     hub.loop().Post([call] { call->Begin(); });
     return call.get();
@@ -318,7 +337,7 @@ class StoreGetCall final : public ServerUnaryReactor,
  private:
   void Begin() {
     hub_.Add(this);
-    const absl::Status current = CheckAttempt(hub_, request_.job_uid(), request_.epoch());
+    const absl::Status current = CheckAttempt(hub_, node_, request_.job_uid(), request_.epoch());
     if (!current.ok()) return Close(current);
     if (const absl::Status key = CheckStoreKey(request_.key()); !key.ok()) return Close(key);
     ticket_ = hub_.rendezvous().Get({request_.job_uid(), request_.epoch()}, request_.key(),
@@ -331,6 +350,7 @@ class StoreGetCall final : public ServerUnaryReactor,
   }
 
   Hub& hub_;
+  const std::string node_;
   const v1alpha1::StoreGetRequest request_;
   v1alpha1::StoreGetResponse* response_;  // until Finish
   std::shared_ptr<StoreGetCall> self_;    // until OnDone
@@ -350,8 +370,8 @@ class WorkerServiceImpl final : public v1alpha1::WorkerService::CallbackService 
                                const v1alpha1::StoreSetRequest* request,
                                v1alpha1::StoreSetResponse*) override {
     ServerUnaryReactor* reactor = context->DefaultReactor();
-    hub_.loop().Post([this, reactor, request] {
-      absl::Status status = CheckAttempt(hub_, request->job_uid(), request->epoch());
+    hub_.loop().Post([this, reactor, request, node = NodeOf(CallerOf(*context->auth_context()))] {
+      absl::Status status = CheckAttempt(hub_, node, request->job_uid(), request->epoch());
       if (status.ok()) {
         status = hub_.rendezvous().Set({request->job_uid(), request->epoch()}, request->key(),
                                        request->value());
@@ -360,9 +380,11 @@ class WorkerServiceImpl final : public v1alpha1::WorkerService::CallbackService 
     });
     return reactor;
   }
-  ServerUnaryReactor* StoreGet(CallbackServerContext*, const v1alpha1::StoreGetRequest* request,
+  ServerUnaryReactor* StoreGet(CallbackServerContext* context,
+                               const v1alpha1::StoreGetRequest* request,
                                v1alpha1::StoreGetResponse* response) override {
-    return StoreGetCall::Launch(hub_, *request, response);
+    return StoreGetCall::Launch(hub_, NodeOf(CallerOf(*context->auth_context())), *request,
+                                response);
   }
 
  private:

@@ -194,6 +194,7 @@ void ReadJob(const Json& json, JobRecord* job) {
   Read(json, "priority", &job->priority);
   Read(json, "project", &job->project);
   Read(json, "labels", &job->labels);
+  Read(json, "owner", &job->owner);
   job->saves = json.value("saves", false);  // older releases did not store it, so none is risked
   Read(json, "request_id", &job->request_id);
   ReadEnum(json, "state", &job->state);
@@ -297,6 +298,7 @@ std::string EncodeJobBody(const JobRecord& job) {
                {"last_checkpoint", job.last_checkpoint},
                {"best_checkpoint", job.best_checkpoint},
                {"last_checkpoint_step", job.last_checkpoint_step}};
+  if (!job.owner.empty()) json["owner"] = job.owner;
   for (const Condition& condition : job.conditions) {
     json["conditions"].push_back(FromCondition(condition));
   }

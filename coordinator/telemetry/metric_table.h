@@ -43,6 +43,10 @@ inline constexpr metrics::Definition kMetrics[] = {
      "Number of sessions that ended because no heartbeat arrived in time."},
     {"stretto_loop_slow_tasks_total", metrics::Type::kCounter, "tasks", "",
      "Number of tasks that kept all calls waiting for more than 100 ms."},
+    {"stretto_audit_lines_lost_total", metrics::Type::kCounter, "lines", "",
+     "Number of lines that could not be written to the audit log, as on a full disk, and are in "
+     "the "
+     "daemon's log instead."},
     {"stretto_store_commit_seconds", metrics::Type::kHistogram, "seconds", "",
      "Duration of commits to the job store, including failed ones. Buckets from 0.1 ms to 10 s."},
     {"stretto_store_commits_failed_total", metrics::Type::kCounter, "commits", "",

@@ -92,6 +92,7 @@ class Collector {
     families.Add(Row(kMetrics, "stretto_worker_sessions_total"), {}, sessions);
     families.Add(Row(kMetrics, "stretto_worker_leases_expired_total"), {}, leases_expired);
     families.Add(Row(kMetrics, "stretto_loop_slow_tasks_total"), {}, slow_tasks);
+    families.Add(Row(kMetrics, "stretto_audit_lines_lost_total"), {}, audit_lines_lost);
     families.Add(Row(kMetrics, "stretto_store_commit_seconds"), {}, commits);
     families.Add(Row(kMetrics, "stretto_store_commits_failed_total"), {}, commits_failed);
     families.Add(Row(kMetrics, "stretto_store_writable"), {}, last_commit.ok() ? 1 : 0);
@@ -119,6 +120,7 @@ class Collector {
   double sessions GUARDED_BY(mu) = 0;
   double leases_expired GUARDED_BY(mu) = 0;
   double slow_tasks GUARDED_BY(mu) = 0;
+  double audit_lines_lost GUARDED_BY(mu) = 0;
   // By code and method.
   std::map<std::pair<std::string, std::string>, double> rpcs GUARDED_BY(mu);
   std::map<std::string, Histogram> rpc_durations GUARDED_BY(mu);  // by method
@@ -167,6 +169,11 @@ void Telemetry::LeaseExpired() {
 void Telemetry::TaskOverBudget() {
   const MutexLock lock(impl_->collector.mu);
   ++impl_->collector.slow_tasks;
+}
+
+void Telemetry::AuditLineLost() {
+  const MutexLock lock(impl_->collector.mu);
+  ++impl_->collector.audit_lines_lost;
 }
 
 void Telemetry::StoreCommitted(absl::Duration duration, const absl::Status& status) {

@@ -51,6 +51,7 @@ class Telemetry {
   void SessionOpened();
   void LeaseExpired();
   void TaskOverBudget();
+  void AuditLineLost();
   void StoreCommitted(absl::Duration duration, const absl::Status& status);
   // How the last commit ended; Ok before the first.
   absl::Status LastCommit() const;

@@ -2,16 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 # Makes a certificate authority for development, and certificates of it for mutual TLS.
 #
-#   deploy/tls/make_certificates.sh DIR --coordinator HOST... [--worker NAME...] [--user NAME...] [--days N]
+#   deploy/tls/make_certificates.sh DIR --coordinator HOST... [--worker NAME...] [--user USER...] [--days N]
 #
 # HOST is a name or address that clients reach the coordinator by; all of them go into one certificate. NAME is a worker's
-# --name or a person's. Writes DIR/ca.crt (for everybody), DIR/coordinator.{crt,key}, DIR/worker-NAME.{crt,key} and
-# DIR/user-NAME.{crt,key} (user-admin with a new CA and without --user). DIR/ca.key signs them: keep it away from the nodes.
+# --name. USER is NAME[/ROLE/PROJECT]...[/ROLE]: a person's name and roles (viewer, submitter, operator, admin), each in a
+# project and the last one in all; without any, submitter in the project default. Writes DIR/ca.crt (for everybody),
+# DIR/coordinator.{crt,key}, DIR/worker-NAME.{crt,key} and DIR/user-NAME.{crt,key} (user admin/admin with a new CA and
+# without --user). DIR/ca.key signs them: keep it away from the nodes.
 # With a CA in DIR already, makes new certificates of that CA: this is how they are renewed.
 set -euo pipefail
 umask 077
 
-usage() { sed -n '3,10p' "$0" | sed 's/^# \{0,1\}//' >&2; exit 2; }
+usage() { sed -n '3,12p' "$0" | sed 's/^# \{0,1\}//' >&2; exit 2; }
 
 [[ $# -ge 1 && "$1" != -* ]] || usage
 directory=$1 days=90 list=none
@@ -26,7 +28,12 @@ while [[ $# -gt 0 ]]; do
     -*) usage ;;
     *)
       # What is not of this form would mean something else in a certificate.
-      [[ "$1" =~ ^[A-Za-z0-9][A-Za-z0-9.:_-]*$ || "$1" == ::1 ]] || { echo "$0: found \"$1\", expected a name or an address" >&2; exit 2; }
+      form='^[A-Za-z0-9][A-Za-z0-9.:_-]*$' expected="a name or an address"
+      if [[ "$list" == users ]]; then
+        role='(viewer|submitter|operator|admin)'
+        form="^[A-Za-z0-9._-]+(/$role/[a-z][a-z0-9-]*)*(/$role)?\$" expected="NAME[/ROLE/PROJECT]...[/ROLE]"
+      fi
+      [[ "$1" =~ $form || "$1" == ::1 ]] || { echo "$0: found \"$1\", expected $expected" >&2; exit 2; }
       case "$list" in
         hosts) hosts+=("$1") ;;
         workers) workers+=("$1") ;;
@@ -78,5 +85,5 @@ if [[ ${#hosts[@]} -gt 0 ]]; then
 fi
 for worker in "${workers[@]}"; do issue "worker-$worker" "$worker" "URI:spiffe://$domain/stretto/worker/$worker"; done
 # An administrator is made with the CA alone: a renewal issues what it was asked for.
-[[ ${#users[@]} -gt 0 || -z "${new_ca:-}" ]] || users=(admin)
-for user in "${users[@]}"; do issue "user-$user" "$user" "URI:spiffe://$domain/stretto/user/$user"; done
+[[ ${#users[@]} -gt 0 || -z "${new_ca:-}" ]] || users=(admin/admin)
+for user in "${users[@]}"; do issue "user-${user%%/*}" "${user%%/*}" "URI:spiffe://$domain/stretto/user/$user"; done

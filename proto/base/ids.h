@@ -44,6 +44,9 @@ using LocalRank = Index<struct LocalRankTag>;
 // Kubernetes objects.
 bool IsValidName(const std::string& name);
 
+// The user who calls a coordinator without TLS. No certificate has this name.
+inline constexpr char kLocalUser[] = "local";
+
 // Returns 32 hexadecimal digits of fresh randomness: for uids, incarnations and request ids.
 std::string NewUid();
 

@@ -205,6 +205,14 @@ inline constexpr Limit kStoreAttemptBytes{
     "rendezvous of one attempt",        int64_t{64} << 20, kBytes, "", "the call is refused",
     "RendezvousTest.AnAttemptIsBounded"};
 
+// ---- audit log
+inline constexpr Limit kAuditBytes{"audit log",
+                                   int64_t{64} << 20,
+                                   kBytes,
+                                   "--max-audit-bytes",
+                                   "a new one begins; four older ones are kept",
+                                   "AuditLogTest.ANewFileBeginsAtTheBoundAndFourOlderOnesAreKept"};
+
 // ---- histories
 inline constexpr Limit kHistorySteps{"steps of a job in the coordinator's memory",
                                      200'000,
@@ -309,6 +317,7 @@ inline constexpr const Limit* kAllLimits[] = {
     &limits::kSessionMessages,
     &limits::kTraceCredit,
     &limits::kStoreAttemptBytes,
+    &limits::kAuditBytes,
     &limits::kHistorySteps,
     &limits::kHistoryBytes,
     &limits::kStoreKeyBytes,

@@ -1,20 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
+
+// The words of the URI's path are read from left to right; what is not exactly of the form is
+// nobody.
+
 #include "proto/tls/identity.h"
 
+#include <algorithm>
+#include <cstddef>
+
 #include "absl/status/status.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "proto/base/ids.h"
 #include "proto/base/status_macros.h"
 
 namespace stretto::tls {
 namespace {
 
 constexpr char kForm[] =
-    "spiffe://TRUST_DOMAIN/stretto/ROLE[/NAME] with the role coordinator, worker or user";
+    "spiffe://TRUST_DOMAIN/stretto/ followed by coordinator, worker[/NODE] or "
+    "user/NAME[/ROLE/PROJECT]...[/ROLE] with the roles viewer, submitter, operator and admin";
 constexpr Role kRoles[] = {Role::kCoordinator, Role::kWorker, Role::kUser};
+constexpr UserRole kUserRoles[] = {UserRole::kViewer, UserRole::kSubmitter, UserRole::kOperator,
+                                   UserRole::kAdmin};
+constexpr char kDefaultProject[] = "default";
+constexpr size_t kMaxName = 128;
 
 absl::Status NotOurs(const std::string& found) {
   return absl::UnauthenticatedError(
@@ -30,13 +44,52 @@ std::vector<std::string> WordsOf(absl::string_view uri) {
   return {words.begin() + 2, words.end()};
 }
 
-absl::StatusOr<Identity> Parse(const std::string& uri, const std::vector<std::string>& words) {
+std::optional<Role> FindRole(const std::string& word) {
   for (const Role role : kRoles) {
-    if (words[0] != RoleName(role)) continue;
-    if (words.size() == 1) return Identity{role, "", uri};
-    if (words.size() == 2 && !words[1].empty()) return Identity{role, words[1], uri};
+    if (word == RoleName(role)) return role;
   }
-  return NotOurs(absl::StrCat("the URI ", uri));
+  return std::nullopt;
+}
+
+std::optional<UserRole> FindUserRole(const std::string& word) {
+  for (const UserRole role : kUserRoles) {
+    if (word == RoleName(role)) return role;
+  }
+  return std::nullopt;
+}
+
+// The characters of a SPIFFE path.
+bool IsName(const std::string& name) {
+  return !name.empty() && name.size() <= kMaxName &&
+         std::all_of(name.begin(), name.end(), [](char c) {
+           return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '-' ||
+                  c == '_';
+         });
+}
+
+// Reads the words after user/NAME. False if they have another form.
+bool ReadGrants(const std::vector<std::string>& words, std::vector<Grant>* grants) {
+  for (size_t i = 2; i < words.size(); i += 2) {
+    const std::optional<UserRole> role = FindUserRole(words[i]);
+    if (!role) return false;
+    const bool last = i + 1 == words.size();
+    if (!last && !IsValidName(words[i + 1])) return false;
+    grants->push_back({*role, last ? "" : words[i + 1]});
+  }
+  if (grants->empty()) grants->push_back({UserRole::kSubmitter, kDefaultProject});
+  return true;
+}
+
+absl::StatusOr<Identity> Parse(const std::string& uri, const std::vector<std::string>& words) {
+  const absl::Status refused = NotOurs(absl::StrCat("the URI ", uri));
+  const std::optional<Role> role = FindRole(words[0]);
+  if (!role) return refused;
+  Identity identity{.role = *role, .name = words.size() > 1 ? words[1] : "", .uri = uri};
+  if (words.size() > 1 && !IsName(identity.name)) return refused;
+  if (role != Role::kUser) return words.size() > 2 ? refused : absl::StatusOr<Identity>(identity);
+  if (identity.name.empty() || identity.name == kLocalUser) return refused;
+  if (!ReadGrants(words, &identity.grants)) return refused;
+  return identity;
 }
 
 }  // namespace
@@ -53,6 +106,20 @@ const char* RoleName(Role role) {
   return "";
 }
 
+const char* RoleName(UserRole role) {
+  switch (role) {
+    case UserRole::kViewer:
+      return "viewer";
+    case UserRole::kSubmitter:
+      return "submitter";
+    case UserRole::kOperator:
+      return "operator";
+    case UserRole::kAdmin:
+      return "admin";
+  }
+  return "";
+}
+
 absl::StatusOr<Identity> IdentityOf(const std::vector<std::string>& uris) {
   std::vector<Identity> found;
   for (const std::string& uri : uris) {
@@ -65,6 +132,15 @@ absl::StatusOr<Identity> IdentityOf(const std::vector<std::string>& uris) {
   if (found.size() > 1) return NotOurs(absl::StrCat("the URIs ", absl::StrJoin(uris, " ")));
   return NotOurs(uris.empty() ? "no URI"
                               : absl::StrCat("only the URIs ", absl::StrJoin(uris, " ")));
+}
+
+std::optional<UserRole> RoleIn(const Identity& user, const std::string& project) {
+  std::optional<UserRole> highest;
+  for (const Grant& grant : user.grants) {
+    if (!grant.project.empty() && grant.project != project) continue;
+    if (!highest || grant.role > *highest) highest = grant.role;
+  }
+  return highest;
 }
 
 }  // namespace stretto::tls

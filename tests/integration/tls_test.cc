@@ -54,8 +54,6 @@ class TlsClusterTest : public ClusterTest {
     EXPECT_THAT(outcome.err, Not(HasSubstr("handshake")));
     return outcome.err;
   }
-  std::string CoordinatorLog() { return coordinator().err(); }
-
   tls::TestCa ca_;
 };
 
@@ -63,8 +61,10 @@ TEST_F(TlsClusterTest, TrainsAndWritesDownWho) {
   StartTlsCluster();
   RunJob({.name = "tiny", .steps = 3});
   EXPECT_EQ(Stretto({"job", "cancel", "tiny"}).code, 1);  // has ended
-  EXPECT_THAT(CoordinatorLog(), HasSubstr("audit caller=spiffe://test/stretto/user/alice"));
-  EXPECT_THAT(CoordinatorLog(), HasSubstr("method=CancelJob resource=jobs/tiny"));
+  const std::string audit = Path("coordinator") + "/audit.log";
+  EXPECT_THAT(ContentOf(audit), HasSubstr(" caller=spiffe://test/stretto/user/alice "));
+  EXPECT_THAT(ContentOf(audit), HasSubstr("method=CancelJob resource=jobs/tiny"));
+  EXPECT_THAT(Stretto({"job", "list"}).out, HasSubstr("alice"));
   EXPECT_THAT(Stretto({"worker", "list"}).out, HasSubstr("node-a"));
   // The same files as flags.
   const tls::Files user = Write("user-tls", tls::kUserCertificate);
@@ -72,6 +72,14 @@ TEST_F(TlsClusterTest, TrainsAndWritesDownWho) {
   Arguments list = {"job", "list"};
   for (const std::string& flag : Flags(user)) list.push_back(flag);
   EXPECT_THAT(Stretto(list).out, HasSubstr("tiny"));
+  // Another user of the project.
+  Become(Write("bob-tls", {.alternative_names = "URI:spiffe://test/stretto/user/bob"}));
+  const Outcome refused = Stretto({"job", "delete", "tiny"});
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_THAT(refused.err, HasSubstr("DeleteJob: job tiny of alice: found user bob with role "
+                                     "submitter in project default, expected role operator"));
+  EXPECT_THAT(ContentOf(audit), HasSubstr("method=DeleteJob resource=jobs/tiny request_id=- "
+                                          "result=PERMISSION_DENIED\n"));
 }
 
 TEST_F(TlsClusterTest, CertificatesOfTheScriptServe) {

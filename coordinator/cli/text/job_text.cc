@@ -24,6 +24,7 @@
 #include "coordinator/cli/text/table.h"
 #include "coordinator/cli/text/times.h"
 #include "proto/base/exit_reason.h"
+#include "proto/base/ids.h"
 #include "proto/base/printable.h"
 #include "proto/base/units.h"
 
@@ -118,6 +119,10 @@ bool IsQueuedSpecially(const Job& job) {
   return queue.priority() != 0 || (!queue.project().empty() && queue.project() != "default");
 }
 
+// Whether the job is of one of several users. Without TLS there is one, and an earlier release knew
+// none.
+bool IsOfSomebody(const Job& job) { return !job.owner().empty() && job.owner() != kLocalUser; }
+
 std::string LossText(const v1alpha1::Progress& progress) {
   return absl::StrCat(Loss(progress.first_loss()), " -> ", Loss(progress.last_loss()));
 }
@@ -194,11 +199,13 @@ std::vector<std::string> JobStates() { return AcceptedNames(*Job::State_descript
 std::string JobTable(const std::vector<Job>& jobs, absl::Time now) {
   std::vector<std::vector<std::string>> rows;
   const bool queued = std::any_of(jobs.begin(), jobs.end(), IsQueuedSpecially);
+  const bool owned = std::any_of(jobs.begin(), jobs.end(), IsOfSomebody);
   for (const Job& job : jobs) {
     const v1alpha1::Progress& progress = job.progress();
     const bool started = progress.steps() > 0;
     std::vector<std::string>& row = rows.emplace_back();
     row = {ShortResourceName(job.name()), StateText(job.state(), false)};
+    if (owned) row.push_back(job.owner().empty() ? "-" : job.owner());
     if (queued) {
       row.push_back(absl::StrCat(job.spec().queue().priority()));
       row.push_back(job.spec().queue().project());
@@ -212,6 +219,7 @@ std::string JobTable(const std::vector<Job>& jobs, absl::Time now) {
     }
   }
   std::vector<std::string> header = {"NAME", "STATE"};
+  if (owned) header.emplace_back("OWNER");
   if (queued) header.insert(header.end(), {">PRIORITY", "PROJECT"});
   header.insert(header.end(), {">STEP", ">LOSS", ">TOKENS/S", ">OVERLAP", "SCHEDULE", ">AGE"});
   return Table(header, rows);
@@ -221,6 +229,7 @@ std::string DescribeJob(const Job& job, absl::Time now, bool color) {
   FieldLines fields;
   fields.Add("Name", ShortResourceName(job.name()));
   fields.Add("Uid", job.uid());
+  if (IsOfSomebody(job)) fields.Add("Owner", job.owner());
   fields.AddRaw("State", StateText(job.state(), color));
   fields.Add("Created", TimeText(job.create_time()));
   if (job.has_start_time()) fields.Add("Started", TimeText(job.start_time()));

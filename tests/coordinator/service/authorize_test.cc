@@ -1,22 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A coordinator with TLS: who may call which method of which service, and what is written down.
+// A coordinator with TLS: which certificate may call which method of which service, and what is
+// written down.
 
 #include "coordinator/service/authorize.h"
 
 #include <gmock/gmock.h>
 #include <google/protobuf/descriptor.h>
-#include <grpcpp/generic/generic_stub.h>
-#include <spdlog/sinks/ostream_sink.h>
-#include <spdlog/spdlog.h>
 
-#include <filesystem>
 #include <optional>
-#include <sstream>
 
-#include "proto/tls/credentials.h"
-#include "tests/coordinator/service/harness.h"
-#include "tests/proto/tls/certificates.h"
+#include "tests/coordinator/service/tls_harness.h"
 
 namespace stretto::service {
 namespace {
@@ -26,14 +20,14 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using tls::Role;
 
-struct Method {
+struct Known {
   std::string path;
   std::optional<Role> role;  // who may call it; nobody without
 };
 
 // Every method of every service of our files, found by reflection, and what gRPC adds.
-std::vector<Method> AllMethods() {
-  std::vector<Method> methods = {
+std::vector<Known> KnownMethods() {
+  std::vector<Known> methods = {
       {"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", Role::kUser},
       {"/stretto.v1alpha1.TrainerService/Attach", std::nullopt},  // the worker's, on its own socket
       {"/stretto.v1alpha1.WorkerServiceX/Session", std::nullopt},
@@ -54,73 +48,18 @@ std::vector<Method> AllMethods() {
   return methods;
 }
 
-class AuthorizeTest : public ::testing::Test {
+class AuthorizeTest : public TlsServiceTest {
  protected:
-  AuthorizeTest() {
-    std::string name = (std::filesystem::temp_directory_path() / "stretto-tls-XXXXXX").string();
-    EXPECT_NE(mkdtemp(name.data()), nullptr);
-    folder_ = name;
-    auto sink = std::make_shared<spdlog::sinks::ostream_sink_mt>(log_);
-    spdlog::set_default_logger(std::make_shared<spdlog::logger>("test", sink));
-    ServerOptions options;
-    options.listen = "127.0.0.1:0";
-    options.tick = absl::Milliseconds(20);
-    options.tls = ca_.Write(folder_, "coordinator", tls::kCoordinatorCertificate);
-    auto server = Server::Start(options, coordinator::NewMemoryStore(), clock_, telemetry_);
-    EXPECT_TRUE(server.ok()) << server.status();
-    server_ = *std::move(server);
+  static std::string NameOf(Role role) {
+    return absl::StrCat(tls::RoleName(role), role == Role::kUser ? "/root/admin" : "");
   }
-  ~AuthorizeTest() override {
-    server_.reset();
-    spdlog::set_default_logger(before_);
-    std::filesystem::remove_all(folder_);
-  }
-
-  std::shared_ptr<grpc::Channel> As(const tls::Certificate& certificate) {
-    const tls::Files files = ca_.Write(folder_, absl::StrCat("caller-", ++callers_), certificate);
-    return grpc::CreateChannel(absl::StrCat("127.0.0.1:", server_->port()),
-                               tls::ChannelCredentials(files));
-  }
-  std::shared_ptr<grpc::Channel> As(Role role) {
-    return As(
-        {.alternative_names = absl::StrCat("URI:spiffe://test/stretto/", tls::RoleName(role))});
-  }
-
-  static grpc::Status Call(const std::shared_ptr<grpc::Channel>& channel,
-                           const std::string& method) {
-    grpc::GenericStub stub(channel);
-    grpc::CompletionQueue queue;
-    grpc::ClientContext context;
-    SetDeadline(&context);
-    const grpc::Slice nothing;
-    const grpc::ByteBuffer request(&nothing, 1);
-    grpc::ByteBuffer response;
-    grpc::Status status;
-    auto call = stub.PrepareUnaryCall(&context, method, request, &queue);
-    call->StartCall();
-    call->Finish(&response, &status, nullptr);
-    void* tag = nullptr;
-    bool ok = false;
-    queue.Next(&tag, &ok);
-    return status;
-  }
-
-  GoldenMessages golden_{"stretto-coordinator"};
-  std::string folder_;
-  tls::TestCa ca_;
-  int callers_ = 0;
-  std::ostringstream log_;
-  const std::shared_ptr<spdlog::logger> before_ = spdlog::default_logger();
-  FakeClock clock_{absl::FromUnixSeconds(1'800'000'000)};
-  telemetry::Telemetry telemetry_;
-  std::unique_ptr<Server> server_;
 };
 
 TEST_F(AuthorizeTest, EveryMethodOfEveryServiceAsksForItsRole) {
   for (const Role role : {Role::kCoordinator, Role::kWorker, Role::kUser}) {
-    const auto channel = As(role);
-    for (const Method& method : AllMethods()) {
-      const grpc::Status status = Call(channel, method.path);
+    const auto channel = As(NameOf(role));
+    for (const Known& method : KnownMethods()) {
+      const grpc::Status status = CallRaw(channel, method.path);
       if (role == method.role) {
         EXPECT_NE(status.error_code(), StatusCode::PERMISSION_DENIED) << method.path;
         EXPECT_NE(status.error_code(), StatusCode::UNAUTHENTICATED) << method.path;
@@ -134,20 +73,21 @@ TEST_F(AuthorizeTest, EveryMethodOfEveryServiceAsksForItsRole) {
 }
 
 TEST_F(AuthorizeTest, CertificateWithoutARoleIsNobody) {
-  for (const char* names : {"DNS:a", "URI:spiffe://test/stretto/admin",
-                            "URI:spiffe://test/stretto/user,URI:spiffe://test/stretto/worker"}) {
-    const auto channel = As({.alternative_names = names});
-    for (const Method& method : AllMethods()) {
-      EXPECT_EQ(Call(channel, method.path).error_code(), StatusCode::UNAUTHENTICATED)
+  for (const char* names :
+       {"DNS:a", "URI:spiffe://test/stretto/admin", "URI:spiffe://test/stretto/user",
+        "URI:spiffe://test/stretto/user/a,URI:spiffe://test/stretto/worker"}) {
+    const auto channel = As(tls::Certificate{.alternative_names = names});
+    for (const Known& method : KnownMethods()) {
+      EXPECT_EQ(CallRaw(channel, method.path).error_code(), StatusCode::UNAUTHENTICATED)
           << names << " " << method.path;
     }
-    EXPECT_TRUE(Call(channel, "/grpc.health.v1.Health/Check").ok()) << "health is for all";
+    EXPECT_TRUE(CallRaw(channel, "/grpc.health.v1.Health/Check").ok()) << "health is for all";
   }
 }
 
 TEST_F(AuthorizeTest, RefusalNamesMethodRoleAndRemedyAndIsLoggedAndCounted) {
   const grpc::Status status =
-      Call(As(tls::WorkerCertificate("node-a")), "/stretto.v1alpha1.JobService/CreateJob");
+      CallRaw(As(tls::WorkerCertificate("node-a")), "/stretto.v1alpha1.JobService/CreateJob");
   golden_.Add(status.error_message(),
               {"\"/stretto.v1alpha1.JobService/CreateJob\": ", "role worker",
                "\"spiffe://test/stretto/worker/node-a\"", "role user"});
@@ -178,7 +118,7 @@ TEST_F(AuthorizeTest, WorkerMayRegisterOnlyUnderTheNameOfItsCertificate) {
 
 TEST_F(AuthorizeTest, ChangesAreWrittenDownWithTheirCaller) {
   const auto jobs = v1alpha1::JobService::NewStub(As(tls::kUserCertificate));
-  const auto workers = v1alpha1::WorkerService::NewStub(As(Role::kWorker));
+  const auto workers = v1alpha1::WorkerService::NewStub(As("worker"));
   FakeWorker worker(*workers, "node-a");
   ASSERT_TRUE(worker.Register().has_registered());
   v1alpha1::CreateJobRequest request;
@@ -199,10 +139,10 @@ TEST_F(AuthorizeTest, ChangesAreWrittenDownWithTheirCaller) {
   v1alpha1::CancelJobRequest cancel;
   cancel.set_name("jobs/x result=OK\naudit");
   EXPECT_FALSE(jobs->CancelJob(&context, cancel, &job).ok());
-  server_->Shutdown();
-  const std::string log = log_.str();
+  const std::string log = AuditLog();
   EXPECT_THAT(log, testing::ContainsRegex(
-                       "audit caller=spiffe://test/stretto/user/alice peer=[^ ]*127.0.0.1[^ ]* "
+                       "2027-01-15T08:00:00.000Z caller=spiffe://test/stretto/user/alice "
+                       "peer=[^ ]*127.0.0.1[^ ]* "
                        "method=CreateJob resource=jobs/gpt request_id=\"again and again\" "
                        "result=INVALID_ARGUMENT\n"));
   EXPECT_THAT(log, HasSubstr("method=CancelJob resource=\"jobs/x result=OK\\naudit\" request_id=- "
@@ -210,10 +150,30 @@ TEST_F(AuthorizeTest, ChangesAreWrittenDownWithTheirCaller) {
   EXPECT_THAT(log, Not(HasSubstr("unseen")));
 }
 
+TEST_F(AuthorizeTest, WorkersAndRefusedCallsAreWrittenDownToo) {
+  const auto workers = v1alpha1::WorkerService::NewStub(As(tls::WorkerCertificate("node-a")));
+  FakeWorker worker(*workers, "node-a");
+  ASSERT_TRUE(worker.Register().has_registered());
+  FakeWorker other(*workers, "node-b");
+  EXPECT_FALSE(other.Register().has_registered());
+  const auto channel = As("worker");
+  EXPECT_FALSE(CallRaw(channel, "/stretto.v1alpha1.ClusterService/CordonWorker").ok());
+  EXPECT_FALSE(CallRaw(channel, "/stretto.v1alpha1.ClusterService/ListWorkers").ok());
+  const std::string log = AuditLog();
+  EXPECT_THAT(log, testing::ContainsRegex("caller=spiffe://test/stretto/worker/node-a peer=[^ ]+ "
+                                          "method=Session resource=workers/node-a request_id=- "
+                                          "result=OK\n"));
+  EXPECT_THAT(log, HasSubstr("method=Session resource=workers/node-b request_id=- "
+                             "result=PERMISSION_DENIED\n"));
+  EXPECT_THAT(log, HasSubstr("caller=spiffe://test/stretto/worker peer=- method=CordonWorker "
+                             "resource=- request_id=- result=PERMISSION_DENIED\n"));
+  EXPECT_THAT(log, Not(HasSubstr("ListWorkers")));
+}
+
 TEST(Authorize, HealthAloneNeedsNoRole) {
-  EXPECT_TRUE(Authorize("/grpc.health.v1.Health/Watch", {}).ok());
-  EXPECT_TRUE(absl::IsUnauthenticated(Authorize("/grpc.health.v1.HealthX/Watch", {})));
-  EXPECT_TRUE(absl::IsPermissionDenied(Authorize("", {"spiffe://a/stretto/user"})));
+  EXPECT_TRUE(AuthorizePath("/grpc.health.v1.Health/Watch", {}).ok());
+  EXPECT_TRUE(absl::IsUnauthenticated(AuthorizePath("/grpc.health.v1.HealthX/Watch", {})));
+  EXPECT_TRUE(absl::IsPermissionDenied(AuthorizePath("", {"spiffe://a/stretto/user/b"})));
 }
 
 TEST_F(AuthorizeTest, CoordinatorNeedsACertificateOfItsRole) {

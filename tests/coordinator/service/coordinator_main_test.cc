@@ -115,7 +115,33 @@ TEST_F(CoordinatorMainTest, SaysItsPortsAndStopsWhenAsked) {
     kill(daemon.pid(), signal);
     EXPECT_EQ(daemon.Wait(), 0);
     EXPECT_TRUE(std::filesystem::exists(folder_ + "/a/coordinator.db"));
+    EXPECT_TRUE(std::filesystem::exists(folder_ + "/a/audit.log"));
   }
+}
+
+TEST_F(CoordinatorMainTest, AnAuditLogOnAFullDiskEndsNoCallAndOneThatCannotBeOpenedIsRefused) {
+  std::vector<std::string> arguments = Arguments("a", kAnyPort);
+  arguments.insert(arguments.end(), {"--audit-log", "/dev/full"});
+  Process daemon(arguments);
+  int port = 0;
+  ASSERT_EQ(sscanf(daemon.OutputLine().c_str(), "listening grpc=%d", &port), 1);
+  const auto jobs = v1alpha1::JobService::NewStub(
+      grpc::CreateChannel(absl::StrCat("127.0.0.1:", port), grpc::InsecureChannelCredentials()));
+  v1alpha1::Job job;
+  {
+    grpc::ClientContext context;
+    ASSERT_TRUE(jobs->CreateJob(&context, service::TinyJob("gpt"), &job).ok());
+  }
+  kill(daemon.pid(), SIGTERM);
+  EXPECT_EQ(daemon.Wait(), 0);
+  EXPECT_THAT(daemon.Errors(),
+              ::testing::ContainsRegex("audit line not written: RESOURCE_EXHAUSTED: write /dev/full"
+                                       "[^\n]* caller=local [^\n]* method=CreateJob "
+                                       "resource=jobs/gpt [^\n]* result=OK\n"));
+  arguments.back() = folder_ + "/nowhere/audit.log";
+  Process refused(arguments);
+  EXPECT_EQ(refused.Wait(), 1);
+  golden_.Add(refused.Errors(), {"--audit-log: open ", "/nowhere/audit.log"});
 }
 
 TEST_F(CoordinatorMainTest, LimitsHaveTheFlagsAndDefaultsOfTheirTable) {
@@ -302,15 +328,7 @@ TEST_F(CoordinatorMainTest, PauseOfTheProcessHarmsNoJob) {
   v1alpha1::Job job;
   {
     grpc::ClientContext context;
-    v1alpha1::CreateJobRequest request;
-    request.set_job_id("gpt");
-    auto* spec = request.mutable_job()->mutable_spec();
-    spec->mutable_model()->set_preset("gpt-tiny");
-    spec->mutable_data()->set_prefix("text/corpus");
-    spec->mutable_parallelism()->set_tp_size(1);
-    spec->set_steps(3);
-    spec->set_micro_batch_size(2);
-    ASSERT_TRUE(jobs->CreateJob(&context, request, &job).ok());
+    ASSERT_TRUE(jobs->CreateJob(&context, service::TinyJob("gpt", 1), &job).ok());
   }
   worker.Prepared(worker.Assigned(), 0);
   v1alpha1::WorkerMessage heartbeat;

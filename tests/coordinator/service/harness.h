@@ -72,6 +72,18 @@ class BorrowedStore final : public coordinator::JobStore {
   std::atomic<bool>& refuse_next_;
 };
 
+inline v1alpha1::CreateJobRequest TinyJob(const std::string& id, int tp_size = 2) {
+  v1alpha1::CreateJobRequest request;
+  request.set_job_id(id);
+  auto* spec = request.mutable_job()->mutable_spec();
+  spec->mutable_model()->set_preset("gpt-tiny");
+  spec->mutable_data()->set_prefix("text/corpus");
+  spec->mutable_parallelism()->set_tp_size(tp_size);
+  spec->set_steps(3);
+  spec->set_micro_batch_size(2);
+  return request;
+}
+
 // The server's side.
 class ServiceTest : public ::testing::Test {
  protected:
@@ -106,15 +118,7 @@ class ServiceTest : public ::testing::Test {
   }
 
   static v1alpha1::CreateJobRequest Request(const std::string& id, int tp_size = 2) {
-    v1alpha1::CreateJobRequest request;
-    request.set_job_id(id);
-    auto* spec = request.mutable_job()->mutable_spec();
-    spec->mutable_model()->set_preset("gpt-tiny");
-    spec->mutable_data()->set_prefix("text/corpus");
-    spec->mutable_parallelism()->set_tp_size(tp_size);
-    spec->set_steps(3);
-    spec->set_micro_batch_size(2);
-    return request;
+    return TinyJob(id, tp_size);
   }
   grpc::Status Create(const v1alpha1::CreateJobRequest& request, v1alpha1::Job* job) {
     grpc::ClientContext context;

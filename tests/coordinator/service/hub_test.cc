@@ -45,7 +45,8 @@ class HubTest : public ::testing::Test {
   FakeClock clock_;
   telemetry::Telemetry telemetry_;
   Loop loop_;
-  Hub hub_{loop_, clock_, telemetry_, {}};
+  std::unique_ptr<telemetry::AuditLog> audit_ = *telemetry::AuditLog::Open("", 0, telemetry_);
+  Hub hub_{loop_, clock_, telemetry_, *audit_, {}};
   std::unique_ptr<coordinator::JobStore> store_ = coordinator::NewMemoryStore();
   coordinator::Driver driver_{coordinator::Core(), *store_, hub_};
 };

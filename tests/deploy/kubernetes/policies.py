@@ -268,7 +268,7 @@ def tls(manifest):
     for certificate in manifest.of("Certificate"):
         role = certificate["metadata"]["labels"]["app.kubernetes.io/component"]
         spec = certificate["spec"]
-        if spec["secretName"] != f"stretto-{role}-tls" or spec["uris"] != [f"spiffe://cluster.local/stretto/{role}"]:
+        if spec["secretName"] != f"stretto-{role}-tls" or spec["uris"] != [f"spiffe://cluster.local/stretto/{role}{'/admin/admin' if role == 'user' else ''}"]:
             yield f"Certificate {certificate['metadata']['name']}: is not that of role {role}"
         if role == "coordinator" and not called | {"localhost"} <= set(spec.get("dnsNames", [])):
             yield f"Certificate {certificate['metadata']['name']}: lacks a name of {called | {'localhost'}}"

@@ -226,6 +226,24 @@ TEST(JobTableTest, OneLineAJob) {
             "waits  PENDING        -       -         -        -                 -\n");
 }
 
+TEST(JobTableTest, OwnersAreShownWhereThereAreUsers) {
+  Job alices = SomeJob(), old = SomeJob();
+  alices.set_owner("alice");
+  old.set_name("jobs/old");
+  EXPECT_THAT(JobTable({alices, old}, absl::FromUnixSeconds(1100)),
+              StartsWith("NAME  STATE      OWNER   STEP    LOSS  TOKENS/S  OVERLAP  SCHEDULE     "
+                         "AGE\n"
+                         "gpt   SUCCEEDED  alice  20/20  2.2500     12.3k   90.0 %  domino_row  "
+                         "100s\n"
+                         "old   SUCCEEDED  -      20/20 "));
+  EXPECT_THAT(DescribeJob(alices, absl::FromUnixSeconds(1100), false),
+              HasSubstr("\nOwner:       alice\n"));
+  // Without TLS there is one user.
+  alices.set_owner("local");
+  EXPECT_THAT(JobTable({alices, old}, absl::FromUnixSeconds(1100)), Not(HasSubstr("OWNER")));
+  EXPECT_THAT(DescribeJob(alices, absl::FromUnixSeconds(1100), false), Not(HasSubstr("Owner")));
+}
+
 TEST(SummaryTest, SaysWhatHappenedWithItsLedger) {
   Job job = SomeJob();
   job.mutable_submit_to_first_step()->set_seconds(2);
