@@ -26,7 +26,7 @@ void AddLimitFlags(CLI::App& app, Limits& limits) {
       ->capture_default_str();
   app.add_option(limits::kAuditBytes.flag, limits.max_audit_bytes,
                  "bytes of the audit log after which a new one begins; four older ones are kept")
-      ->check(CLI::Range(int64_t{1} << 12, int64_t{1} << 40))
+      ->check(Integer(int64_t{1} << 12, int64_t{1} << 40).description("4096 to 1099511627776"))
       ->capture_default_str();
 }
 
