@@ -60,6 +60,14 @@ void ExplainUnknown(const Invocation& invocation, const absl::Status& status,
       << " to create the job exactly once, whether or not this request arrived.\n";
 }
 
+// Makes all checks of a dry run. A job of this name that exists is for the request itself to judge,
+// which may be a repetition.
+absl::Status Look(const Invocation& invocation, v1alpha1::CreateJobRequest request) {
+  request.set_validate_only(true);
+  const absl::Status status = invocation.client.CreateJob(request).status();
+  return absl::IsAlreadyExists(status) ? absl::OkStatus() : status;
+}
+
 ExitCode ShowCreated(const Invocation& invocation, const v1alpha1::Job& job,
                      const SubmitOptions& options) {
   if (options.dry_run) return DryRun(invocation, job, options.planner);
@@ -82,6 +90,10 @@ ExitCode Send(const Invocation& invocation, const JobFile& file, const SubmitOpt
   *request.mutable_job()->mutable_spec() = file.spec;
   request.set_request_id(options.request_id.empty() ? NewUid() : options.request_id);
   request.set_validate_only(options.dry_run);
+  if (!options.dry_run && !options.no_look) {
+    const absl::Status found = Look(invocation, request);
+    if (!found.ok()) return ReportError(invocation, found, &file);
+  }
   absl::StatusOr<v1alpha1::Job> job = invocation.client.CreateJob(request);
   while (ErrorReason(job.status()) == "JOB_ALREADY_EXISTS" && more_names-- > 0) {
     request.set_job_id(NextName(request.job_id()));

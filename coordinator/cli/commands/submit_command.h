@@ -16,7 +16,8 @@ struct SubmitOptions {
   bool follow = false;
   bool wait = false;
   bool dry_run = false;
-  std::string planner;  // path of stretto-planner, for dry_run
+  bool no_look = false;  // do not ask a worker first what the job would find
+  std::string planner;   // path of stretto-planner, for dry_run
 };
 
 // Submits the job in `file`; "-" reads standard input.

@@ -64,10 +64,11 @@ class FakeJobs final : public v1alpha1::JobService::Service {
   std::function<grpc::Status(int call, grpc::ServerContext*, LogWriter*)> logs;
   std::function<grpc::Status(const v1alpha1::StreamJobTraceRequest&, TraceWriter*)> trace;
   std::vector<Job> jobs;
-  std::vector<v1alpha1::JobEvent> events;  // of job gpt
-  v1alpha1::ListJobsRequest list_request;  // the last one
-  std::function<void()> listed = [] {};    // called at the begin of each ListJobs
-  v1alpha1::CreateJobRequest create_request;
+  std::vector<v1alpha1::JobEvent> events;     // of job gpt
+  v1alpha1::ListJobsRequest list_request;     // the last one
+  std::function<void()> listed = [] {};       // called at the begin of each ListJobs
+  v1alpha1::CreateJobRequest create_request;  // the last one
+  int looks = 0;                              // requests with validate_only
   v1alpha1::ResumeJobRequest resume_request;
   v1alpha1::StreamJobLogsRequest log_request;
   std::vector<int64_t> after_steps;
@@ -78,6 +79,7 @@ class FakeJobs final : public v1alpha1::JobService::Service {
   grpc::Status CreateJob(grpc::ServerContext* context, const v1alpha1::CreateJobRequest* request,
                          Job* job) override {
     create_request = *request;
+    looks += request->validate_only() ? 1 : 0;
     call_deadline = context->deadline();
     *job = request->job();
     job->set_name("jobs/" + request->job_id());

@@ -81,6 +81,31 @@ TEST_F(CommandsTest, SubmitFlagsOverrideNameAndRequestId) {
   EXPECT_THAT(out(), HasSubstr("\"name\": \"jobs/other\""));
 }
 
+TEST_F(CommandsTest, SubmitLooksBeforeItCreates) {
+  EXPECT_EQ(Run({"job", "submit", file_}), kOk) << err();
+  EXPECT_EQ(jobs_.looks, 1);
+  EXPECT_FALSE(jobs_.create_request.validate_only());
+  EXPECT_EQ(Run({"job", "submit", file_, "--no-look"}), kOk) << err();
+  EXPECT_EQ(jobs_.looks, 1);
+
+  jobs_.create = [](Job*) {
+    return Refusal(grpc::INVALID_ARGUMENT, "one field", "INVALID_FIELD",
+                   {{"spec.steps", "worker a: found no data"}});
+  };
+  EXPECT_EQ(Run({"job", "submit", file_}), kError);
+  EXPECT_TRUE(jobs_.create_request.validate_only());  // and nothing was created
+  EXPECT_THAT(err(), HasSubstr("spec.steps: worker a: found no data\n"));
+}
+
+TEST_F(CommandsTest, ARepeatedSubmitOfAJobThatExistsIsNotJudgedByALook) {
+  jobs_.create = [this](Job* job) {
+    return jobs_.create_request.validate_only()
+               ? Refusal(grpc::ALREADY_EXISTS, job->name() + " exists", "JOB_ALREADY_EXISTS")
+               : grpc::Status::OK;
+  };
+  EXPECT_EQ(Run({"job", "submit", file_, "--request-id", "r1"}), kOk) << err();
+}
+
 TEST_F(CommandsTest, SubmitSetsFieldsOverTheFile) {
   EXPECT_EQ(Run({"job", "submit", file_, "--set", "parallelism.tp_size=4", "--set", "labels.a=b",
                  "--set", "name=other"}),
@@ -367,6 +392,8 @@ TEST_F(CommandsTest, AnUnreachableCoordinatorIsNamed) {
   ExpectMessage({"error: ", absl::StrCat("127.0.0.1:", port_, ": Connection refused\n"),
                  "stretto up", "--coordinator", "STRETTO_COORDINATOR"});
   EXPECT_EQ(Run({"job", "submit", file_, "--request-id", "r7"}), kError);
+  EXPECT_THAT(err(), AllOf(HasSubstr("Connection refused"), Not(HasSubstr("--request-id"))));
+  EXPECT_EQ(Run({"job", "submit", file_, "--request-id", "r7", "--no-look"}), kError);
   ExpectMessage({"Connection refused", "--request-id r7 "});
 }
 
