@@ -94,6 +94,13 @@ class Cluster::Worker final : public service::SessionPort {
   }
 
   void Send(CoordinatorMessage message) override {
+    if (message.has_inspect()) {
+      hub_.loop().Post([this, id = message.inspect().id()] {
+        v1alpha1::Inspection found;
+        found.set_id(id);
+        hub_.OnInspection(found, session_);
+      });
+    }
     // The first one of a stream names its job; others end it, or let it send more.
     if (!message.has_log_request() || message.log_request().job_uid().empty()) return;
     // Later, as from another machine.
@@ -205,7 +212,7 @@ void Cluster::Begin(coordinator::Core core) {
   store_ =
       coordinator::ObserveStore(coordinator::NewMemoryStore(), clock_,
                                 [this](absl::Duration, const absl::Status&) { committed_ = true; });
-  hub_.emplace(loop_, clock_, telemetry_, service::Limits{});
+  hub_.emplace(loop_, clock_, telemetry_, *audit_, service::Limits{});
   driver_ = std::make_unique<coordinator::Driver>(std::move(core), *store_, *hub_);
   hub_->SetDriver(*driver_);
   worker_ = std::make_unique<Worker>(*hub_);
@@ -224,7 +231,10 @@ void Cluster::Live() {
     spec.set_steps(5);
     spec.set_micro_batch_size(2);
     v1alpha1::Job job;
-    STRETTO_CHECK(service::CreateJob(*hub_, request, "", &job).ok());
+    const service::Call call{
+        .method = service::MethodNamed("CreateJob"),
+        .caller = {.name = "local", .uri = "", .grants = {{tls::UserRole::kAdmin, ""}}}};
+    STRETTO_CHECK(service::CreateJob(*hub_, request, call, &job).ok());
     if (std::string(id) == "waits") break;  // the one before has the slots
     worker_->Train(id);
     if (std::string(id) == "runs") continue;

@@ -16,6 +16,7 @@
 
 #include "coordinator/service/hub.h"
 #include "coordinator/store/job_store.h"
+#include "coordinator/telemetry/audit.h"
 
 namespace stretto::fuzz {
 
@@ -47,6 +48,8 @@ class Cluster {
   const bool with_worker_;
   FakeClock clock_{absl::FromUnixSeconds(1'800'000'000)};
   telemetry::Telemetry telemetry_;
+  const std::unique_ptr<telemetry::AuditLog> audit_ =
+      *telemetry::AuditLog::Open("", 0, telemetry_);  // keeps nothing
   service::Loop loop_;
   // Made anew at the same address, which the services know, while no call is open.
   std::optional<service::Hub> hub_;
