@@ -88,9 +88,9 @@ struct JobConfig {
   std::string math_hash;  // spec::MathHashOf(spec)
 
   bool evaluates() const { return evaluation.interval_steps > 0; }
-  // Whether training continues after some checkpoint, so that it could be asynchronous.
   // Whether a backend must compute the same bits in every run.
   bool repeatable() const { return engine.library_attention == LibraryAttention::kRepeatable; }
+  // Whether training continues after some checkpoint, so that it could be asynchronous.
   bool saves_between_steps() const {
     return !checkpoint_disabled && checkpoint_interval > 0 && checkpoint_interval < steps;
   }

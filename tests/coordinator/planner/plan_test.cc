@@ -118,6 +118,24 @@ TEST(PlanTest, EveryStageIsPlanned) {
   EXPECT_GT(plan.ranks(0).parameters() * 4, plan.parameters());
 }
 
+// Its scratch for attention: cuDNN's form with a fixed order of additions needs more.
+TEST(PlanTest, ADeterministicJobNeedsMoreMemoryOnGpus) {
+  v1alpha1::JobSpec spec = Spec("llama-tiny", 1, "megatron_sync");
+  spec.mutable_model()->set_sequence_length(1024);
+  spec.set_precision(v1alpha1::PRECISION_BF16);
+  spec.mutable_parallelism()->set_wire(v1alpha1::PRECISION_BF16);
+  const auto bytes = [&](v1alpha1::Device device, bool deterministic) {
+    spec.set_device(device);
+    spec.set_deterministic(deterministic);
+    const v1alpha1::Plan::Rank planned = Planned(spec).ranks(0);
+    EXPECT_EQ(ArenasOfPlan(planned), ArenasOfTrainer(spec, Rank::Of(0)));
+    return planned.bytes();
+  };
+  const int64_t varying = bytes(v1alpha1::DEVICE_CUDA, false);
+  EXPECT_GT(bytes(v1alpha1::DEVICE_CUDA, true), varying);
+  EXPECT_EQ(bytes(v1alpha1::DEVICE_CPU, true), bytes(v1alpha1::DEVICE_CPU, false));
+}
+
 // Parts of a bucket begin and end in different parameters, so alignment differs.
 TEST(PlanTest, OfReplicasThatShareUpdatesTheLargestIsPlanned) {
   bool another_than_the_first = false;

@@ -124,6 +124,18 @@ TEST(EngineSpecTest, GpusMayComputeAttentionByALibrary) {
   EXPECT_EQ(engine.Repeatable().library_attention, LibraryAttention::kNone);
 }
 
+// On a CPU no library computes it, so nothing varies anyway.
+TEST(EngineSpecTest, ADeterministicJobHasRepeatableAttentionOnGpus) {
+  v1alpha1::JobSpec job = JobWith("domino_row", "");
+  job.set_deterministic(true);
+  EXPECT_EQ(EngineSpecFrom(job)->library_attention, LibraryAttention::kNone);
+  job.set_device(v1alpha1::DEVICE_CUDA);
+  const EngineSpec engine = *EngineSpecFrom(job);
+  EXPECT_EQ(engine.library_attention, LibraryAttention::kRepeatable);
+  EXPECT_EQ(EngineSpecFrom(JobSpecOf(engine))->library_attention, LibraryAttention::kRepeatable);
+  EXPECT_EQ(engine.Repeatable().library_attention, LibraryAttention::kRepeatable);
+}
+
 TEST(EngineSpecTest, ASpecThatWasMadeInAnotherWayIsRefusedInTheSameWords) {
   const auto refusal = [](auto change) {
     EngineSpec spec = SpecOf(LayoutOf("domino_row"));

@@ -177,7 +177,10 @@ absl::StatusOr<EngineSpec> EngineSpecFrom(const v1alpha1::JobSpec& job) {
   engine.wire_dtype = DTypeFrom(spec.parallelism().wire());
   engine.micro_batch_size = spec.micro_batch_size();
   engine.micro_batches = spec::MicroBatchesOf(spec);
-  if (spec.device() == v1alpha1::DEVICE_CUDA) engine.library_attention = LibraryAttention::kVarying;
+  if (spec.device() == v1alpha1::DEVICE_CUDA) {
+    engine.library_attention =
+        spec.deterministic() ? LibraryAttention::kRepeatable : LibraryAttention::kVarying;
+  }
   // The first norm that is not finite ends the job before anything reads or saves the parameters,
   // so nobody can observe whether its update was skipped.
   engine.update_at_once =
@@ -204,6 +207,7 @@ v1alpha1::JobSpec JobSpecOf(const EngineSpec& engine) {
     *spec.mutable_schedule()->mutable_pipeline() = PipelineOf(engine.schedule);
   }
   if (engine.library_attention != LibraryAttention::kNone) spec.set_device(v1alpha1::DEVICE_CUDA);
+  spec.set_deterministic(engine.library_attention == LibraryAttention::kRepeatable);
   spec.set_precision(MessageOf(engine.dtype));
   spec.mutable_parallelism()->set_wire(MessageOf(engine.wire_dtype));
   spec.set_micro_batch_size(engine.micro_batch_size);

@@ -90,7 +90,8 @@ constexpr char kPlanJob[] =
     "      f ln1 L0\n"
     "\n"
     "      b d.fc2 L1\n"
-    "steps: 1\n";
+    "steps: 1\n"
+    "deterministic: false\n";
 
 TEST(ParseJobFileTest, TextOfSeveralLinesIsABlock) {
   const auto job = ParseJobFile(kPlanJob, "job.yaml");
