@@ -19,7 +19,8 @@ class RealClock final : public Clock {
 }  // namespace
 
 const Clock& Clock::Real() {
-  static const RealClock clock;
+  // Never destroyed: threads of static objects ask it until the process ends.
+  static const RealClock& clock = *new RealClock;
   return clock;
 }
 
