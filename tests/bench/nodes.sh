@@ -123,7 +123,10 @@ run_ranks() {
     ended=0
     wait -n || ended=$?
     ((ended != 0)) || continue
-    ((code != 0)) || code=$ended
+    if ((code == 0)); then
+      code=$ended
+      echo "$ME: a rank ended with code $code" >&2
+    fi
     kill "${pids[@]}" 2>/dev/null || true
   done
   pids=()
