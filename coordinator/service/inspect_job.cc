@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "coordinator/service/errors.h"
+#include "coordinator/service/resume_check.h"
 
 namespace stretto::service {
 namespace {
@@ -23,13 +23,6 @@ void SetCondition(v1alpha1::Condition::Status status, absl::string_view reason,
   condition->set_status(status);
   condition->set_reason(std::string(reason));
   condition->set_message(std::string(message));
-}
-
-// Its checkpoint may not exist yet.
-bool ResumesFromActiveJob(Hub& hub, const v1alpha1::JobSpec& spec) {
-  const std::vector<std::string> name = absl::StrSplit(spec.checkpoint().resume_from(), '/');
-  const auto record = hub.FindJob(name.front());
-  return record.has_value() && !coordinator::IsEnded(record->state);
 }
 
 absl::Status Conclude(const std::string& worker, const v1alpha1::Inspection& found,

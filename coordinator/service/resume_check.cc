@@ -26,6 +26,13 @@ std::optional<Resumed> ResumedFrom(const v1alpha1::JobSpec& spec) {
 
 }  // namespace
 
+bool ResumesFromActiveJob(Hub& hub, const v1alpha1::JobSpec& spec) {
+  const std::optional<Resumed> name = ResumedFrom(spec);
+  if (!name) return false;
+  const std::optional<coordinator::JobRecord> record = hub.FindJob(name->first);
+  return record.has_value() && !coordinator::IsEnded(record->state);
+}
+
 absl::Status AuthorizeResume(Hub& hub, const Call& call, const v1alpha1::JobSpec& spec) {
   const std::optional<Resumed> name = ResumedFrom(spec);
   if (!name) return absl::OkStatus();

@@ -12,6 +12,9 @@
 
 namespace stretto::service {
 
+// Whether the spec resumes from a job that has not ended, so that its checkpoint may still come.
+bool ResumesFromActiveJob(Hub& hub, const v1alpha1::JobSpec& spec);
+
 // Whether the caller may read the job whose checkpoint a valid, normalised spec resumes from; Ok if
 // it resumes from nothing or from a model. A job that the coordinator does not know, because it was
 // deleted, is of no project: only who may read every job may read it. Errors: those of Authorize.

@@ -18,7 +18,7 @@ bool IsTransient(const absl::Status& status);
 // Reports lost and restored connections, once each, and decides when to stop trying. One thread.
 class Reconnector {
  public:
-  // References are borrowed, `what` is copied. `what` is said of what is followed: "the job continues".
+  // References are borrowed, `what` is copied. `what` reports the rest: "the job continues".
   Reconnector(const Invocation& invocation, const std::string& what,
               const std::function<void(const std::string&)>& notice);
 

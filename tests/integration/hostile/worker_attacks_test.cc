@@ -198,7 +198,7 @@ TEST_F(WorkerAttack, HoldsTheRanksOfAnotherWorker) {
     held->set_last_sequence(1'000'000);
   }
   EXPECT_TRUE(RunWorker({hello}, cluster_.Channel()).ok());
-  Saw("it is told to end them");
+  Saw("the coordinator asks it to end them");
 }
 
 // ---- sessions
