@@ -2,6 +2,7 @@
 #include "worker/bench/calibrate/settle.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -29,6 +30,23 @@ absl::Span<const double> ClosestOf(absl::Span<const double> values) {
   return values.subspan(best, count);
 }
 
+// Returns the values between which the median of what was sampled lies in 95 of 100 cases: by the
+// binomial distribution's normal form, those within 0.98 sqrt(n) places of the middle one.
+absl::Span<const double> IntervalOfMedian(absl::Span<const double> sorted) {
+  const auto count = static_cast<double>(sorted.size());
+  const auto left_out =
+      static_cast<size_t>(std::max(0.0, std::floor(count / 2 - 0.98 * std::sqrt(count))));
+  return sorted.subspan(left_out, sorted.size() - 2 * left_out);
+}
+
+// Returns those of the sorted values whose median is the result.
+absl::Span<const double> AgreedOf(Values kind, absl::Span<const double> sorted) {
+  if (kind == Values::kTimes) return ShortestOf(sorted);
+  const absl::Span<const double> closest = ClosestOf(sorted), interval = IntervalOfMedian(sorted);
+  return SpreadOf(closest) > kMostSpread && SpreadOf(interval) <= kMostSpread / 2 ? interval
+                                                                                  : closest;
+}
+
 }  // namespace
 
 bool Repeats::settled() const { return spread <= kMostSpread; }
@@ -44,8 +62,7 @@ absl::StatusOr<Repeats> Repeat(Values kind,
     for (size_t i = 0; i < values.size(); ++i) {
       std::vector<double>& sorted = rounds[i];
       sorted.insert(std::upper_bound(sorted.begin(), sorted.end(), values[i]), values[i]);
-      const absl::Span<const double> agreed =
-          kind == Values::kTimes ? ShortestOf(sorted) : ClosestOf(sorted);
+      const absl::Span<const double> agreed = AgreedOf(kind, sorted);
       found.spread = std::max(found.spread, SpreadOf(agreed));
       found.medians.push_back(MedianOf({agreed.begin(), agreed.end()}));
     }
