@@ -10,6 +10,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "proto/base/host_memory.h"
+#include "proto/base/status_macros.h"
 
 namespace stretto::daemon {
 namespace {
@@ -44,7 +46,7 @@ absl::StatusOr<Node> ProbeNode(int slots, const std::vector<Gpu>& gpus) {
   }
   const std::vector<int> cores = UsableCores();
   const int count = slots == 0 ? std::ssize(cores) : slots;
-  const int64_t memory = int64_t{::sysconf(_SC_PHYS_PAGES)} * ::sysconf(_SC_PAGESIZE);
+  ASSIGN_OR_RETURN(const HostMemory memory, ReadHostMemory());
 
   Node node;
   node.host = HostName();
@@ -53,7 +55,7 @@ absl::StatusOr<Node> ProbeNode(int slots, const std::vector<Gpu>& gpus) {
     node.slots.push_back({.index = i,
                           .core = core,
                           .description = absl::StrCat("cpu core ", core),
-                          .memory_bytes = memory / count,
+                          .memory_bytes = memory.total / count,
                           .gpu_uuid = "",
                           .fault = ""});
   }

@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Reads Decoder's weights from their source to memory.
-#include <unistd.h>
-
 #include <new>
 
 #include "absl/strings/str_cat.h"
+#include "proto/base/host_memory.h"
 #include "proto/base/status_macros.h"
 #include "proto/base/units.h"
 #include "worker/sample/decoder.h"
 
 namespace stretto {
 namespace {
-
-int64_t MachineMemory() { return int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE); }
 
 absl::Status TooLarge(const ModelSource& source, int64_t bytes, int64_t memory) {
   return absl::ResourceExhaustedError(absl::StrCat(source.name(), ": found weights of ",
@@ -33,7 +30,11 @@ absl::Status Decoder::ReadWeights(const ModelSource& source, const DecoderOption
   for (const Parameter& parameter : parameters_) {
     bytes += parameter.count() * static_cast<int64_t>(sizeof(float));
   }
-  const int64_t memory = options.memory_bytes > 0 ? options.memory_bytes : MachineMemory();
+  int64_t memory = options.memory_bytes;
+  if (memory <= 0) {
+    ASSIGN_OR_RETURN(const HostMemory host, ReadHostMemory());
+    memory = host.total;
+  }
   if (bytes > memory) return TooLarge(source, bytes, memory);
   for (size_t i = 0; i < parameters_.size(); ++i) {
     RETURN_IF_ERROR(CheckGoingOn());

@@ -17,10 +17,10 @@
 #include "absl/strings/str_cat.h"
 #include "proto/base/clock.h"
 #include "proto/base/files.h"
+#include "proto/base/host_memory.h"
 #include "proto/base/status_macros.h"
 #include "worker/comm/republishing_store.h"
 #include "worker/data/training_data.h"
-#include "worker/engine/exec/backend_cpu/cpu_backend.h"
 #include "worker/engine/program/issue_order.h"
 #include "worker/engine/program/text.h"
 #include "worker/trainer/agreement/same_folder.h"
@@ -251,7 +251,8 @@ class RankProcess {
   // allocated memory that another counts as available.
   absl::Status CheckFreeMemory() {
     ASSIGN_OR_RETURN(available_, device_->backend().FreeMemory());
-    ASSIGN_OR_RETURN(node_available_, FreeMemoryOfNode());
+    ASSIGN_OR_RETURN(const HostMemory memory, ReadHostMemory());
+    node_available_ = memory.available;
     if (config_.on_gpu) RETURN_IF_ERROR(CheckCopies(config_, node_available_));
     if (config_.auto_merge_wgrads) {
       ASSIGN_OR_RETURN(most_merged_wgrads_, MostMergedWgrads(config_, available_));

@@ -11,7 +11,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "proto/base/units.h"
-#include "worker/engine/exec/backend_cpu/cpu_backend.h"
 #include "worker/engine/model/parameters.h"
 #include "worker/engine/schedule/plan.h"
 #include "worker/trainer/plan/writers.h"
@@ -29,21 +28,6 @@ std::vector<RankArenas> Ranks(int count, const ArenaBytes& arenas = kArenas) {
   std::vector<RankArenas> ranks;
   for (Rank rank : IdRange<Rank>(count)) ranks.push_back({rank, arenas});
   return ranks;
-}
-
-TEST(AvailableMemoryTest, IsReadFromTheKernelsTable) {
-  const auto bytes = AvailableMemory(
-      "MemTotal:       24736412 kB\nMemFree:         1036000 kB\nMemAvailable:   20480000 kB\n"
-      "Buffers:          123456 kB\n");
-  ASSERT_TRUE(bytes.ok()) << bytes.status();
-  EXPECT_EQ(*bytes, int64_t{20480000} * 1024);
-}
-
-TEST(AvailableMemoryTest, AnotherTableIsAnError) {
-  for (const char* text : {"", "MemAvailable:\n", "MemAvailable: x kB\n", "MemFree: 12 kB\n",
-                           "MemAvailable: 12 MB\n"}) {
-    EXPECT_EQ(AvailableMemory(text).status().code(), absl::StatusCode::kInternal) << text;
-  }
 }
 
 TEST(CheckMemoryTest, RanksThatFitExactlyPass) {
