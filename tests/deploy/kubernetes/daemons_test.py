@@ -18,6 +18,7 @@ import sys
 import tempfile
 import urllib.request
 
+from documented_certificates import make_certificates
 from manifests import Manifest, containers
 
 SOURCE, BIN = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
@@ -41,15 +42,6 @@ def own_namespaces():
     if probe.returncode != 0:
         skip(f"no namespaces here: {probe.stderr.strip()}")
     os.execvp(inside[0], [*inside, sys.executable, __file__, *sys.argv[1:3], "inside"])
-
-
-def make_certificates(folder):
-    """By the document's own commands; kubectl is played by a script that does nothing."""
-    commands = re.search(r"^openssl req -x509.*?^done$", (SOURCE / "docs/KUBERNETES.md").read_text(), re.M | re.S)[0]
-    (folder / "kubectl").write_text("#!/bin/sh\n")
-    (folder / "kubectl").chmod(0o700)
-    environment = os.environ | {"PATH": f"{folder}:{os.environ['PATH']}"}
-    subprocess.run(["bash", "-ec", f"umask 077\n{commands}"], cwd=folder, env=environment, check=True, capture_output=True)
 
 
 class Pod:
@@ -108,7 +100,7 @@ def main():
         work = pathlib.Path(work)
         (work / "hosts").write_text(f"127.0.0.1 localhost\n{POD_IP} {SERVICE}\n")
         subprocess.run(["mount", "--bind", work / "hosts", "/etc/hosts"], check=True)
-        make_certificates(work)
+        make_certificates(SOURCE, work)
         manifest = Manifest.read(SOURCE / "deploy/kubernetes/manifests/cpu.yaml")
         pods = []
         try:
