@@ -108,19 +108,19 @@ class ClusterSim final : public Transport, public Persistence {
   struct Trainer {
     std::string job_id;
     int32_t slot = 0;
-    bool alive = true;                                // the process
-    bool ended = false;                               // and its daemon has seen that it is not
-    bool stopping = false;                            // the folder's note that the daemon ends it
-    bool terminated = false;                          // it has got a request or a signal to end
-    bool deaf = false;                                // which it ignores
-    bool exits = false;                               // it has reported its exit
-    bool done = false;  // the folder's note that the coordinator wants no more reports
+    bool alive = true;        // the process
+    bool ended = false;       // and its daemon has seen that it is not
+    bool stopping = false;    // the folder's note that the daemon ends it
+    bool terminated = false;  // it has got a request or a signal to end
+    bool deaf = false;        // which it ignores
+    bool exits = false;       // it has reported its exit
+    bool done = false;        // the folder's note that the coordinator wants no more reports
     absl::Duration until = absl::InfiniteDuration();  // nobody may kill it before
     int64_t save = 0, answered = 0;                   // numbers of requests for a checkpoint
     int32_t facts = 0;                                // reports, but for warnings
     bool warned = false;
-    std::vector<Report> log;        // on the disk of the node
-    std::vector<Report> unwritten;  // in the process, because the disk is full
+    std::vector<Report> log;         // on the disk of the node
+    std::vector<Report> unwritten;   // in the process, because the disk is full
     size_t arrived = 0, resent = 0;  // where the daemon's two readers of the log are
   };
   // What a rank said in an epoch, as far as it has reached the coordinator.
@@ -134,12 +134,12 @@ class ClusterSim final : public Transport, public Persistence {
     int32_t gpus = 0;   // slots after them
     std::set<int32_t> faulty;
     int64_t incarnation = 1;
-    bool cut = false;         // off: no connection can be made
+    bool cut = false;           // off: no connection can be made
     absl::Duration full_until;  // its disk
-    int64_t session = 0;      // 0: not connected
-    bool registered = false;  // the answer has arrived
-    absl::Duration next_beat;  // a heartbeat is due, if registered
-    absl::Duration retry_at;  // if not connected
+    int64_t session = 0;        // 0: not connected
+    bool registered = false;    // the answer has arrived
+    absl::Duration next_beat;   // a heartbeat is due, if registered
+    absl::Duration retry_at;    // if not connected
     // While the coordinator listened and could store: since it last heard of this node.
     absl::Duration silent;
     std::deque<Event> up;  // in order; dropped with the session
@@ -150,10 +150,10 @@ class ClusterSim final : public Transport, public Persistence {
     daemon::ReportTable reports{[](const Report&) {}, kMemory};
     daemon::SendOrder order{absl::ZeroDuration()};
     daemon::Reconnect reconnect{/*seed=*/0, /*addresses=*/1};
-    daemon::Membership membership;              // also on the disk
+    daemon::Membership membership;            // also on the disk
     std::vector<v1alpha1::HeldRank> offered;  // in the last registration
-    std::set<RankKey> catch_up;                 // their logs are read with the next look
-    std::map<std::string, int64_t> stopped;  // by uid: the newest epoch that this daemon stopped
+    std::set<RankKey> catch_up;               // their logs are read with the next look
+    std::map<std::string, int64_t> stopped;   // by uid: the newest epoch that this daemon stopped
     std::set<std::pair<std::string, int64_t>> broken;  // gangs that lost a rank under this daemon
     std::optional<absl::Duration> closes_at;           // its daemon is ending
   };

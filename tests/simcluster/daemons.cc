@@ -6,7 +6,6 @@
 
 #include <algorithm>
 
-#include "absl/strings/str_cat.h"
 #include "tests/simcluster/coordinator_sim.h"
 
 namespace stretto::coordinator::testing {
@@ -33,13 +32,13 @@ google::protobuf::Timestamp ToMessage(absl::Time time) {
   return message;
 }
 
-Report Prepared(absl::Time time) {
+Report PreparedAt(absl::Time time) {
   Report report;
   *report.mutable_prepared()->mutable_time() = ToMessage(time);
   return report;
 }
 
-Report Step(int64_t step, absl::Time time) {
+Report StepDoneAt(int64_t step, absl::Time time) {
   Report report;
   report.mutable_step()->set_step(step);
   *report.mutable_step()->mutable_end_time() = ToMessage(time);
@@ -70,7 +69,7 @@ void ClusterSim::TrainOne(Node& node, const RankKey& key, bool may_fail) {
     if (Pick(3) == 0) Tell(node, key, ExitOf("PeerLost", 1));
     trainer.alive = false;
   } else if (facts == 0) {
-    Tell(node, key, Prepared(wall_));
+    Tell(node, key, PreparedAt(wall_));
   } else if (trainer.save > trainer.answered || (facts == 3 && Pick(2) == 0)) {
     trainer.answered = trainer.save;
     Report report;
@@ -82,7 +81,7 @@ void ClusterSim::TrainOne(Node& node, const RankKey& key, bool may_fail) {
     checkpoint->set_request(trainer.save);
     Tell(node, key, std::move(report));
   } else if (facts < 4) {
-    Tell(node, key, Step(facts, wall_));
+    Tell(node, key, StepDoneAt(facts, wall_));
   } else {
     Tell(node, key, ExitOf("Completed", 0));
     // The daemon reads the report before the process has ended.
@@ -315,8 +314,8 @@ void ClusterSim::ShowUpFromOlderEpoch(Node& node) {
   if (node.trainers.contains(key)) return;
   const std::string job_id = node.trainers.begin()->second.job_id;
   Trainer& trainer = CreateRank(node, key, job_id, /*slot=*/0);
-  Tell(node, key, Prepared(wall_));
-  for (int64_t step = 1; step <= 3; ++step) Tell(node, key, Step(step, wall_));
+  Tell(node, key, PreparedAt(wall_));
+  for (int64_t step = 1; step <= 3; ++step) Tell(node, key, StepDoneAt(step, wall_));
   Tell(node, key, ExitOf("Completed", 0));
   trainer.alive = false;
   CatchUp(node, key);

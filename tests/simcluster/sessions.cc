@@ -265,8 +265,7 @@ void ClusterSim::Receive(Node& node, const SendAck& message) {
 
 void ClusterSim::TakeAck(Node& node, const RankKey& key, int64_t sequence) {
   if (!node.reports.Acked(key, sequence)) return;
-  Check(lossy_.contains(key) ||
-            counted_ever_[key] == static_cast<int64_t>(written_[key].size()),
+  Check(lossy_.contains(key) || counted_ever_[key] == static_cast<int64_t>(written_[key].size()),
         "a rank is done when all its reports have been counted");
   Done(node, key);
 }
