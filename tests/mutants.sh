@@ -39,6 +39,18 @@ unended exit|worker/daemon/trainers/trainer_table.cc|s/kill_at = now + grace;/ki
 gang without a rank|worker/daemon/trainers/trainer_table.cc|s/if (!failed) return {};/if (static_cast<int>(failed) < 2) return {};/|simcluster_test
 waiting after stop|worker/daemon/trainers/trainer_table.cc|s/effects.unstarted.push_back(assign);/return false;/|simcluster_test
 waiting in two sessions|worker/daemon/trainers/trainer_table.h|s/{ waiting_.clear(); }/{}/|simcluster_test
+resend forgotten|worker/daemon/session/report_table.cc|s/^  rank.sent = acked_sequence;//|simcluster_test
+done before counted|worker/daemon/session/report_table.cc|s/rank.ended \&\& rank.acked == rank.seen/rank.ended/|simcluster_test
+exit of a process|worker/daemon/session/report_table.cc|s/ .. (report->has_exit() \&\& !rank.ended)//|simcluster_test
+gap in a stream|worker/daemon/session/report_table.cc|s/report.sequence() != it->second.seen + 1) return Arrival/false) return Arrival/|simcluster_test
+unlogged forgotten|worker/daemon/session/report_table.cc|s/return !live .. rank.recent.front().sequence() <= rank.acked;/return live ? rank.acked >= 0 : true;/|simcluster_test
+numbers of a log|worker/daemon/session/report_table.cc|s/acked_sequence > rank.seen \&\& !rank.ended/false/|simcluster_test
+unlogged warning|worker/daemon/session/report_table.cc|s/(!logged \&\& !report.has_exit())/false/|simcluster_test
+report first|worker/daemon/session/send_order.cc|s/if (now >= next_heartbeat_) return/if (now >= next_heartbeat_ \&\& !may_have_message_) return/|simcluster_test
+epoch of an answer|worker/daemon/session/registration.cc|s/KeyOf(reply) == answer.key/reply.job_uid() == answer.key.job_uid \&\& reply.rank() == answer.key.rank/|simcluster_test
+cluster not noted|worker/daemon/session/registration.cc|s/return {cluster_id, /return {before.cluster_id, /|simcluster_test
+end never reported|coordinator/core/sessions.cc|s/if (last == 0 .. jobs_.at(id).acked\[i\] < last) continue;/if (last >= 0) continue;/|simcluster_test
+numbers that go on|coordinator/core/sessions.cc|s/Touch(id).acked\[rank\] = 0;/Touch(id).acked[rank] += 0;/|simcluster_test
 never started|coordinator/core/sessions.cc|s/if (!Get(id).stop_reason.empty()) {/if (never_started.empty()) {/|core_test
 ROWS
 }

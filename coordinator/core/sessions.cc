@@ -106,8 +106,15 @@ void Core::RecoverRanks(const WorkerRegistered& event) {
       const RankRecord rank = Get(id).ranks[i];
       if (rank.worker != event.id || rank.gone()) continue;
       const bool stopping = !Get(id).stop_reason.empty();
-      if (held.contains({id, i})) {
-        stop |= stopping && alive.contains({id, i});
+      if (alive.contains({id, i})) {
+        stop |= stopping;
+      } else if (held.contains({id, i})) {
+        // A full disk may have kept its last reports out of its log.
+        const int64_t last = jobs_.at(id).replayed[i];
+        if (last == 0 || jobs_.at(id).acked[i] < last) continue;
+        LoseRank(id, i, ExitReason::kTrainerLost,
+                 absl::StrCat("it has ended, and worker ", event.id,
+                              " came back without the report of its end"));
       } else if (rank.state == RankState::kPrepared) {
         LoseRank(id, i, ExitReason::kTrainerLost,
                  absl::StrCat("worker ", event.id, " came back without this rank"));
@@ -126,6 +133,8 @@ void Core::RecoverRanks(const WorkerRegistered& event) {
         LoseRank(id, rank, ExitReason::kStopped, "it was never started");
       }
     } else if (!never_started.empty()) {
+      // Their reports count from 1, although ranks that the worker has lost may have reported.
+      for (const int32_t rank : never_started) Touch(id).acked[rank] = 0;
       SendAssignTo(Get(id), event.id);
     }
     FinishIfGone(id);

@@ -17,7 +17,9 @@ ClusterSim::ClusterSim(uint64_t seed, Probes& probes, const SimOptions& options)
   lost_run_timeout_ = absl::Seconds(Pick(2) == 0 ? 20 : 120);
   if (Pick(4) == 0) keep_jobs_ = 2;
   if (Pick(3) == 0) quotas_ = {{"default", {.queued = 4}}, {"speech", {.devices = 2}}};
-  driver_ = std::make_unique<Driver>(Core(Options()), *this, *this);
+  const auto empty = store_->Load();
+  Check(empty.ok(), "the store can be read");
+  driver_ = std::make_unique<Driver>(*Core::Restore(*empty, Options(), wall_), *this, *this);
   calm_ = options.healthy_nodes;
   const uint64_t nodes = 1 + Pick(3);
   for (uint64_t i = 0; i < nodes; ++i) {
@@ -60,10 +62,10 @@ void ClusterSim::StepHealthy() {
 
 // What a node in good order does: it connects, trains, reports and listens.
 void ClusterSim::Serve(Node& node) {
-  if (node.session == 0) Connect(node);
+  Connect(node);
   Train(node, /*may_fail=*/false);
   Look(node);
-  SendReport(node, /*repeat=*/false);
+  Write(node);
   DeliverUp(node);
   DeliverDown(node);
 }
@@ -87,9 +89,9 @@ void ClusterSim::StepAny() {
     Train(node, /*may_fail=*/true);
     if (Pick(2) == 0) Look(node);
   } else if (dice < 850) {
-    SendReport(node, /*repeat=*/Pick(10) == 0);
+    Write(node);
   } else if (dice < 900) {
-    if (node.session == 0) Connect(node);
+    Connect(node);
   } else if (dice < 915) {
     Break(node, /*seen_by_coordinator=*/Pick(2) == 0);
   } else if (dice < 918) {
@@ -102,6 +104,11 @@ void ClusterSim::StepAny() {
     FailStore();
   } else if (dice < 945) {
     FailOrRepairGpu(node);
+  } else if (dice < 949) {
+    ++probes_["disk of a node full"];
+    node.full_until = monotonic_ + absl::Seconds(1 + Pick(30));
+  } else if (dice < 950) {
+    KnockAsAStranger(node);
   } else if (dice < 955) {
     ShowUpFromOlderEpoch(node);
   } else if (dice < 960) {
@@ -122,6 +129,7 @@ void ClusterSim::RunToEnd() {
   std::vector<int32_t> cores, gpus;  // by node
   for (Node& node : nodes_) {
     node.faulty.clear();
+    node.full_until = absl::ZeroDuration();
     cores.push_back(node.slots);
     gpus.push_back(node.gpus);
   }

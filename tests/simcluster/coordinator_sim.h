@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A whole cluster in one thread: the real core, driver and store, and on each node the real table of
-// trainers (worker/daemon/trainers), with processes, run folders and a relay small enough to be
-// obviously right, joined by links that lose, repeat and delay. A seed decides everything.
+// A whole cluster in one thread: the real core, driver and store, and on each node what the daemon
+// decides about its trainers (worker/daemon/trainers) and about its session and reports
+// (worker/daemon/session), with processes, run folders and logs small enough to be obviously right.
+// A seed decides everything.
+//
+// A session is a stream each way, as gRPC has it: messages are late, never out of order, and lost
+// with their connection. Those of different workers overtake each other. What was lost is sent
+// again in the next session, if the daemon does what it should.
 //
 // Time passes in rounds, as the coordinator's ticks divide it, on a monotonic and on a wall clock.
 //
 // Faults: sessions break (seen by both sides, or by the worker alone), daemons restart with and
 // without their trainers or are asked to end, trainers are killed, cannot be started, ignore a
-// signal or do not exit after their last report, GPUs fail and recover, reports are repeated, ranks
-// of an older epoch report and are held, messages of different workers overtake each other, the
+// signal or do not exit after their last report, streams of trainers break, the disk with the
+// report logs is full for a while, GPUs fail and recover, ranks of an older epoch report and are
+// held, a worker comes to the coordinator of another cluster and a stranger to this one, the
 // coordinator restarts, the store refuses a commit or loses its response. People suspend and resume
 // jobs, cordon and drain workers. Jobs have priorities, and some clusters quotas. A node is cut off
 // for a while, and trains on. The control plane alone has faults too: the coordinator stands
@@ -42,6 +48,13 @@
 //   a trainer has its whole grace and no more      an epoch that was stopped here never starts
 //   an assignment waits only for somebody          a gang that lost a rank is stopped, and
 //                                                  nobody joins it
+// and of each session:
+//   no report leaves a gap                         each report is counted once, in order
+//   no report of an older epoch is accepted        no heartbeat waits behind reports
+//   a report is sent as its rank wrote it          an exit leaves when the process is gone
+//   a rank is done when all its reports have been counted
+//   each cluster refuses the workers of the other, and accepts its own
+// (A full disk may lose reports with the process that has them in memory. Such ranks end too.)
 
 #include <cstdint>
 #include <deque>
@@ -58,6 +71,10 @@
 #include "coordinator/core/driver.h"
 #include "coordinator/store/job_store.h"
 #include "tests/simcluster/torn_disk.h"
+#include "worker/daemon/session/reconnect.h"
+#include "worker/daemon/session/registration.h"
+#include "worker/daemon/session/report_table.h"
+#include "worker/daemon/session/send_order.h"
 #include "worker/daemon/trainers/trainer_table.h"
 
 namespace stretto::coordinator::testing {
@@ -84,20 +101,27 @@ class ClusterSim final : public Transport, public Persistence {
 
  private:
   using RankKey = daemon::RankKey;
-  // A rank with its process, run folder and reports.
+  using Report = daemon::ReportTable::Report;
+  // So small that logs are read.
+  static constexpr daemon::ReportMemory kMemory = {.recent = 2, .most = 4096};
+  // A rank with its process and its run folder.
   struct Trainer {
+    std::string job_id;
     int32_t slot = 0;
-    bool alive = true;                                // the process
-    bool ended = false;                               // and its daemon has seen that it is not
-    bool stopping = false;                            // the folder's note that the daemon ends it
-    bool terminated = false;                          // it has got a request or a signal to end
-    bool deaf = false;                                // which it ignores
-    bool dropped = false;                             // the coordinator wants no more reports of it
+    bool alive = true;        // the process
+    bool ended = false;       // and its daemon has seen that it is not
+    bool stopping = false;    // the folder's note that the daemon ends it
+    bool terminated = false;  // it has got a request or a signal to end
+    bool deaf = false;        // which it ignores
+    bool exits = false;       // it has reported its exit
+    bool done = false;        // the folder's note that the coordinator wants no more reports
     absl::Duration until = absl::InfiniteDuration();  // nobody may kill it before
     int64_t save = 0, answered = 0;                   // numbers of requests for a checkpoint
-    std::vector<decltype(RankReported::report)> log;
-    int64_t sent = 0;  // in this session
-    bool has_exit() const { return !log.empty() && std::holds_alternative<RankExited>(log.back()); }
+    int32_t facts = 0;                                // reports, but for warnings
+    bool warned = false;
+    std::vector<Report> log;         // on the disk of the node
+    std::vector<Report> unwritten;   // in the process, because the disk is full
+    size_t arrived = 0, resent = 0;  // where the daemon's two readers of the log are
   };
   // What a rank said in an epoch, as far as it has reached the coordinator.
   struct Heard {
@@ -110,15 +134,26 @@ class ClusterSim final : public Transport, public Persistence {
     int32_t gpus = 0;   // slots after them
     std::set<int32_t> faulty;
     int64_t incarnation = 1;
-    int64_t session = 0;      // 0: not connected
-    bool registered = false;  // the answer has arrived
+    bool cut = false;           // off: no connection can be made
+    absl::Duration full_until;  // its disk
+    int64_t session = 0;        // 0: not connected
+    bool registered = false;    // the answer has arrived
+    absl::Duration next_beat;   // a heartbeat is due, if registered
+    absl::Duration retry_at;    // if not connected
     // While the coordinator listened and could store: since it last heard of this node.
     absl::Duration silent;
     std::deque<Event> up;  // in order; dropped with the session
     std::deque<Send> down;
     std::map<RankKey, Trainer> trainers;
+    // Of the daemon.
     daemon::TrainerTable table;
-    std::map<std::string, int64_t> stopped;  // by uid: the newest epoch that this daemon stopped
+    daemon::ReportTable reports{[](const Report&) {}, kMemory};
+    daemon::SendOrder order{absl::ZeroDuration()};
+    daemon::Reconnect reconnect{/*seed=*/0, /*addresses=*/1};
+    daemon::Membership membership;            // also on the disk
+    std::vector<v1alpha1::HeldRank> offered;  // in the last registration
+    std::set<RankKey> catch_up;               // their logs are read with the next look
+    std::map<std::string, int64_t> stopped;   // by uid: the newest epoch that this daemon stopped
     std::set<std::pair<std::string, int64_t>> broken;  // gangs that lost a rank under this daemon
     std::optional<absl::Duration> closes_at;           // its daemon is ending
   };
@@ -148,8 +183,39 @@ class ClusterSim final : public Transport, public Persistence {
   void CordonOrNot(Node& node);
   void UncordonAll();
   void DeleteSomeJob();
+  // sessions.cc
   void Connect(Node& node);
-  void Break(Node& node, bool seen_by_coordinator);
+  WorkerRegistered Registration(Node& node);
+  void ComeToAnotherCluster(Node& node);
+  void KnockAsAStranger(const Node& node);
+  void Break(Node& node, bool seen_by_coordinator,
+             const absl::Status& why = absl::UnavailableError("the connection broke"));
+  void Retry(Node& node, const absl::Status& status, bool registered);
+  void Write(Node& node);
+  void DeliverUp(Node& node);
+  void DeliverReport(Node& node, const RankReported& report);
+  void Arrive(Node& node);
+  void DeliverDown(Node& node);
+  void Receive(Node& node, const SendRegistered& message);
+  void Receive(Node& node, const SendAssign& message);
+  void Receive(Node& node, const SendStop& message);
+  void Receive(Node& node, const SendSave& message);
+  void Receive(Node& node, const SendAck& message);
+  void Receive(Node& node, const CloseSession& message);
+  void TakeAck(Node& node, const RankKey& key, int64_t sequence);
+  static void Done(Node& node, const RankKey& key);
+  // reports.cc
+  bool DiskFull(const Node& node) const { return monotonic_ < node.full_until; }
+  void Tell(Node& node, const RankKey& key, Report report);
+  void Append(Node& node, const RankKey& key, Report report);
+  static void AddRank(Node& node, const RankKey& key);
+  static void CatchUp(Node& node, const RankKey& key);
+  std::optional<Report> NextReport(Node& node);
+  static RankReported EventOf(const Report& report);
+  void CheckSent(const Node& node, const Report& report);
+  void Hear(const RankReported& report);
+  void Count(const RankKey& key, const RankReported& report, bool fresh);
+  void ForgetReports(const RankKey& key);
   // daemons.cc
   void RestartDaemon(Node& node);
   void TerminateDaemon(Node& node);
@@ -159,29 +225,23 @@ class ClusterSim final : public Transport, public Persistence {
   void Kill(Trainer& trainer) const;
   bool End(Node& node, const RankKey& key, bool stopped);
   void HandleEnd(Node& node, const RankKey& key);
+  void EndProcess(Node& node, const RankKey& key);
   void CarryOut(Node& node, const daemon::TrainerTable::Effects& effects, absl::Duration grace,
                 bool ask);
   void StartFree(Node& node);
   void StartRanks(Node& node, const daemon::Assignment& assign);
-  void ReportUnstarted(Node& node, const RankKey& key, int32_t slot, const std::string& reason);
+  Trainer& CreateRank(Node& node, const RankKey& key, const std::string& job_id, int32_t slot);
+  void WarnOfLog(Node& node, const RankKey& key);
+  void ReportUnstarted(Node& node, const RankKey& key, const v1alpha1::Assign& assign, int32_t slot,
+                       const std::string& reason);
   void CheckNode(const Node& node) const;
   void ShowUpFromOlderEpoch(Node& node);
-  void Hear(const RankReported& report);
-  void DeliverUp(Node& node);
-  void DeliverDown(Node& node);
-  void Receive(Node& node, const SendRegistered& message);
-  void Receive(Node& node, const SendAssign& message);
-  void Receive(Node& node, const SendStop& message);
-  void Receive(Node& node, const SendSave& message);
-  void Receive(Node& node, const SendAck& message);
-  void Receive(Node& node, const CloseSession& message);
-  void SendReport(Node& node, bool repeat);
   void Train(Node& node, bool may_fail);
+  void TrainOne(Node& node, const RankKey& key, bool may_fail);
   CoreOptions Options() const;
   void PassTime(absl::Duration duration, bool all_alive);
   // standstill.cc
   void PassRound(absl::Duration duration, const std::set<std::string>& silent);
-  void HearHeartbeat(Node& node);
   void BreakControlPlane();
   void StandStill(absl::Duration duration);
   void FillDisk(int rounds);
@@ -253,6 +313,10 @@ class ClusterSim final : public Transport, public Persistence {
   std::map<int64_t, std::string> epoch_owner_;  // epochs that have left the coordinator
   std::map<std::string, Epoch> last_epoch_of_;  // by job uid, as sent
   std::map<RankKey, Heard> heard_;
+  std::map<RankKey, std::vector<int64_t>> written_;  // fingerprints of each rank's reports
+  std::set<RankKey> lossy_;                          // some of them are in no log and no memory
+  std::map<RankKey, int64_t> counted_;               // by this coordinator: as many
+  std::map<RankKey, int64_t> counted_ever_;
   std::set<std::string> accepted_;  // ids of jobs whose creation was acknowledged; not deleted
   std::map<std::string, JobRecord> ended_;
   std::map<std::string, Epoch> placed_;  // by job: its epoch at the last check

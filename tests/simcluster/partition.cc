@@ -17,20 +17,23 @@ void ClusterSim::CutOff(Node& node) {
   const bool trains = !node.trainers.empty() && node.trainers.begin()->second.alive;
   const RankKey first = trains ? node.trainers.begin()->first : RankKey();
   Break(node, /*seen_by_coordinator=*/false);
+  node.cut = true;
   const auto rounds = static_cast<int>(5 + Pick(90));
   for (int i = 0; i < rounds; ++i) {
     for (Node& other : nodes_) {
       if (Pick(4) == 0) Train(other, /*may_fail=*/false);
+      Connect(other);
       if (&other == &node) continue;
-      if (other.session == 0) Connect(other);
       Look(other);
-      SendReport(other, /*repeat=*/false);
+      Write(other);
       DeliverUp(other);
       DeliverDown(other);
     }
     PassRound(absl::Seconds(1), /*silent=*/{});
     CheckCore();
   }
+  node.cut = false;
+  while (monotonic_ < node.retry_at) PassRound(absl::Seconds(1), /*silent=*/{});
   Connect(node);
   while (node.session != 0 && !node.up.empty()) DeliverUp(node);
   while (node.session != 0 && !node.down.empty()) DeliverDown(node);

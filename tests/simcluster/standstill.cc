@@ -51,8 +51,8 @@ void ClusterSim::PassTime(absl::Duration duration, bool all_alive) {
   }
 }
 
-// All nodes but the `silent` ones send a heartbeat. After a gap some of them are read only after
-// the tick.
+// What the nodes send arrives, but for that of the `silent` ones. After a gap some of it is read
+// only after the tick.
 void ClusterSim::PassRound(absl::Duration duration, const std::set<std::string>& silent) {
   monotonic_ += duration;
   wall_ += duration;
@@ -64,11 +64,12 @@ void ClusterSim::PassRound(absl::Duration duration, const std::set<std::string>&
   std::vector<Node*> after;
   for (Node& node : nodes_) {
     if (storing_) node.silent += std::min(round, Options().longest_round);
-    if (!node.registered || silent.contains(node.id)) continue;
+    Write(node);
+    if (silent.contains(node.id)) continue;
     if (late && Pick(2) == 0) {
       after.push_back(&node);
     } else {
-      HearHeartbeat(node);
+      Arrive(node);
     }
   }
   next_commit_takes_ = slow;
@@ -76,16 +77,7 @@ void ClusterSim::PassRound(absl::Duration duration, const std::set<std::string>&
   const bool stored = storing_;
   const bool ticked = Submit(Tick{}).status.ok();
   if (stored && ticked && !late) CheckSilence();
-  for (Node* node : after) HearHeartbeat(*node);
-}
-
-void ClusterSim::HearHeartbeat(Node& node) {
-  const absl::Status status = Submit(WorkerHeartbeat{node.id, node.session, HealthOf(node)}).status;
-  if (status.ok()) {
-    node.silent = absl::ZeroDuration();
-  } else if (!absl::IsAborted(status) && !absl::IsNotFound(status)) {
-    Break(node, /*seen_by_coordinator=*/true);  // a fault that could not be stored
-  }
+  for (Node* node : after) Arrive(*node);
 }
 
 std::vector<SlotHealth> ClusterSim::HealthOf(const Node& node) const {
@@ -120,7 +112,7 @@ void ClusterSim::StandStill(absl::Duration duration) {
   for (int i = 0; i < 10; ++i) {
     Node& node = PickNode();
     Train(node, /*may_fail=*/false);
-    SendReport(node, /*repeat=*/false);
+    Write(node);
   }
   PassRound(duration, /*silent=*/{});
 }

@@ -78,6 +78,7 @@ void ClusterSim::RestartCoordinator() {
   storing_ = true;
   for (Node& node : nodes_) node.silent = Options().lease;
   // What the store kept of a commit whose response was lost is the truth from now on.
+  counted_.clear();
   ended_.clear();
   placed_.clear();
   stored_.clear();

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The daemon's side of WorkerService.Session: connects, registers, sends heartbeats and the
-// handler's messages, and reconnects with growing pauses when the stream breaks. One thread reads
-// and owns the connection, another one writes. Training never waits for either.
+// handler's messages, and reconnects with growing pauses when the stream breaks. SendOrder decides
+// what is sent when, and Reconnect what follows a connection; this has the streams and the threads.
+// One thread reads and owns the connection, another one writes. Training never waits for either.
 
 #include <cstdint>
 #include <functional>
@@ -16,10 +17,7 @@
 #include "proto/base/mutex.h"
 #include "stretto/v1alpha1/worker.pb.h"
 #include "worker/daemon/coordinator_channels.h"
-
-namespace grpc {
-class ClientContext;
-}  // namespace grpc
+#include "worker/daemon/session/reconnect.h"
 
 namespace stretto::daemon {
 
@@ -40,16 +38,10 @@ class SessionHandler {
   virtual std::optional<stretto::v1alpha1::WorkerMessage> NextMessage() = 0;
   // A registered connection has ended.
   virtual void OnDisconnected() = 0;
-  // The coordinator will never accept this daemon: FAILED_PRECONDITION, INVALID_ARGUMENT or
-  // ALREADY_EXISTS, with its message; or, before the first registration, PERMISSION_DENIED or
-  // UNAUTHENTICATED. The link does not retry. (Later, a wrong certificate may be replaced, and
-  // ranks train meanwhile.)
+  // The coordinator will never accept this daemon (Reconnect::Next::refused). `status` has its
+  // message. The link does not retry.
   virtual void OnRefused(const absl::Status& status) = 0;
 };
-
-// The pause before connection attempt `attempt` (0 = first retry): 200 ms doubling up to 5 s, times
-// 0.8 to 1.2; a pure function of its arguments.
-absl::Duration ReconnectPause(uint64_t seed, int attempt);
 
 // Thread-safe.
 class CoordinatorLink {
@@ -73,22 +65,20 @@ class CoordinatorLink {
   struct Connection;
 
   void Run();
-  absl::Status Connect();  // one connection, from registration to its end
+  // One connection, from registration to its end. `registered`: the coordinator accepted it.
+  absl::Status Connect(bool* registered);
   void Write(Connection& connection);
-  bool PauseBefore(int attempt);  // false: stopping
+  bool Pause(absl::Duration pause);  // false: stopping
 
   CoordinatorChannels& channels_;
   SessionHandler& handler_;
-  const uint64_t jitter_seed_;
   const std::function<std::string()> explain_;
+  Reconnect reconnect_;  // reading thread only
 
   Mutex mu_;
   CondVar changed_;
   bool stop_ GUARDED_BY(mu_) = false;
-  bool wake_ GUARDED_BY(mu_) = false;
-  bool was_registered_ GUARDED_BY(mu_) = false;  // since the last pause
-  bool ever_registered_ GUARDED_BY(mu_) = false;
-  grpc::ClientContext* context_ GUARDED_BY(mu_) = nullptr;  // of the open connection
+  Connection* connection_ GUARDED_BY(mu_) = nullptr;  // the open one
   std::thread thread_;
 };
 

@@ -192,8 +192,8 @@ v1::Register Daemon::Introduction() {
 }
 
 void Daemon::NoteMembership(const std::string& cluster_id, int64_t epoch) {
-  const Membership now{cluster_id, std::max(membership_.newest_epoch, epoch)};
-  if (now == membership_ || cluster_id.empty()) return;  // an older coordinator has no id
+  const Membership now = Noted(membership_, cluster_id, epoch);
+  if (now == membership_) return;
   membership_ = now;
   const absl::Status written = WriteMembership(options_.state_dir, membership_);
   if (!written.ok()) spdlog::error("cluster not noted: {}", written.ToString());
@@ -205,15 +205,7 @@ void Daemon::OnRegistered(const v1::Registered& registered) {
       registered.has_end_grace()
           ? absl::Milliseconds(TimeUtil::DurationToMilliseconds(registered.end_grace()))
           : options_.stop_grace;
-  for (const v1::HeldRank& held : offered_) {
-    const RankKey key = KeyOf(held);
-    bool keep = true;  // ranks that the answer does not mention are kept, with every report
-    int64_t acked = 0;
-    for (const v1::HeldRankReply& reply : registered.held()) {
-      if (!(KeyOf(reply) == key)) continue;
-      keep = reply.keep();
-      acked = reply.acked_sequence();
-    }
+  for (const auto& [key, keep, acked] : AnswersTo(offered_, registered)) {
     if (keep) {
       relay_.Rewind(key, acked);
     } else {

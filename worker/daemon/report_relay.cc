@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Per rank, `seen` is the newest known report; `sent` and `acked` follow it. Reports arrive live
-// from the stream or are read from the log, which also closes gaps. Sending first looks for the
-// next report in memory (recent, unsaved, ahead). Only then it reads the log, with the lock
-// released: another thread may drop the rank meanwhile, so it is looked up again afterwards. While
-// a trainer lives its log may yet be readable again; what an ended one's log does not have is lost.
+// A log is read with the lock released: another thread may drop or rewind the rank meanwhile, so it
+// is looked up again afterwards, and the table is asked again. Two readers per rank follow the log:
+// one for reports that the stream skipped, one for those that are sent again.
 
 #include "worker/daemon/report_relay.h"
 
-#include <algorithm>
 #include <atomic>
 #include <utility>
 
@@ -20,8 +17,6 @@
 namespace stretto::daemon {
 namespace {
 
-constexpr size_t kRecent = 64;       // reports kept in memory per rank
-constexpr size_t kMaxRecent = 4096;  // limit for those that may be in no log
 constexpr int64_t kReadBatch = 512;  // reports read from a log at a time
 
 using stretto::v1alpha1::HeldRank;
@@ -62,92 +57,63 @@ struct ReportRelay::Cursor {
 };
 
 ReportRelay::ReportRelay(Observer observer, std::function<void()> wake)
-    : observer_(std::move(observer)), wake_(std::move(wake)) {}
+    : wake_(std::move(wake)), table_(std::move(observer)) {}
 
 void ReportRelay::Add(const RankKey& key, const std::string& job_id, int32_t slot,
                       const RunFolder& folder) {
   {
     const MutexLock lock(mu_);
-    const auto [it, added] = ranks_.try_emplace(key);
-    if (!added) return;
-    it->second.job_id = job_id;
-    it->second.slot = slot;
-    it->second.folder = folder;
-    it->second.arrived = std::make_shared<Cursor>(folder.reports(), it->second.trouble_logged);
+    if (!table_.Add(key, job_id, slot, folder.reports())) return;
+    Log& log = logs_[key];
+    log.folder = folder;
+    log.arrived = std::make_shared<Cursor>(folder.reports(), log.trouble_logged);
   }
   CatchUp(key);
 }
 
-void ReportRelay::TakeLocked(Rank& rank, const Report& report, bool live) {
-  rank.seen = report.sequence();
-  rank.recent.push_back(report);
-  // A report may be dropped from memory if the log has it or the coordinator has acknowledged it.
-  const auto elsewhere = [&] { return !live || rank.recent.front().sequence() <= rank.acked; };
-  while (rank.recent.size() > kMaxRecent || (rank.recent.size() > kRecent && elsewhere())) {
-    rank.recent.pop_front();
-  }
-  if (report.has_exit()) rank.exit = report.exit();
-  observer_(report);
-}
-
 bool ReportRelay::Live(const Report& report) {
+  ReportTable::Arrival arrival = ReportTable::Arrival::kIgnored;
   {
     const MutexLock lock(mu_);
-    const auto it = ranks_.find(KeyOf(report));
-    if (it == ranks_.end() || report.sequence() <= it->second.seen) return true;
-    if (report.sequence() != it->second.seen + 1) return false;
-    TakeLocked(it->second, report, /*live=*/true);
+    arrival = table_.Live(report);
   }
-  wake_();
-  return true;
+  if (arrival == ReportTable::Arrival::kTaken) wake_();
+  return arrival != ReportTable::Arrival::kGap;
 }
 
 void ReportRelay::CatchUp(const RankKey& key) {
   MutexLock lock(mu_);
-  auto it = ranks_.find(key);
-  while (it != ranks_.end()) {
+  auto it = logs_.find(key);
+  while (it != logs_.end()) {
     const std::shared_ptr<Cursor> cursor = it->second.arrived;
     lock.Unlock();
     const std::vector<Report> reports = cursor->Read();
     lock.Lock();
-    it = ranks_.find(key);
-    if (reports.empty() || it == ranks_.end()) break;
-    for (const Report& report : reports) {
-      if (report.sequence() == it->second.seen + 1) TakeLocked(it->second, report, false);
-    }
+    it = logs_.find(key);
+    if (reports.empty()) break;
+    table_.Logged(key, reports);
   }
   lock.Unlock();
   wake_();
 }
 
 void ReportRelay::Append(const RankKey& key, Report report) {
+  std::optional<Report> numbered;
   RunFolder folder("");
-  bool saved = true;
   {
     const MutexLock lock(mu_);
-    const auto it = ranks_.find(key);
-    if (it == ranks_.end()) return;
-    folder = it->second.folder;
-    saved = it->second.unsaved.empty();  // the log must have no gap
-    report.set_job_id(it->second.job_id);
-    report.set_job_uid(key.job_uid);
-    report.set_epoch(key.epoch);
-    report.set_rank(key.rank);
-    report.set_sequence(it->second.seen + 1);
+    numbered = table_.Numbered(key, std::move(report));
+    if (!numbered.has_value()) return;
+    folder = logs_.at(key).folder;
   }
-  if (saved) {
-    const absl::Status status = AppendToLog(folder.reports(), report);
-    if (!status.ok()) {
-      spdlog::error("report kept in memory only: {}", status.ToString());
-      saved = false;
-    }
-  }
+  const absl::Status logged = AppendToLog(folder.reports(), *numbered);
+  bool taken = false;
   {
     const MutexLock lock(mu_);
-    const auto it = ranks_.find(key);
-    if (it == ranks_.end()) return;
-    if (!saved) it->second.unsaved.push_back(report);
-    TakeLocked(it->second, report, /*live=*/!saved);
+    taken = table_.Own(key, *numbered, logged.ok());
+  }
+  if (!logged.ok()) {
+    spdlog::error("report {}: {}", taken ? "kept in memory only" : "lost", logged.ToString());
   }
   wake_();
 }
@@ -155,114 +121,43 @@ void ReportRelay::Append(const RankKey& key, Report report) {
 void ReportRelay::End(const RankKey& key, bool stopped) {
   {
     const MutexLock lock(mu_);
-    const auto it = ranks_.find(key);
-    if (it == ranks_.end()) return;
-    it->second.ended = true;
-    it->second.stopped = stopped;
+    table_.End(key, stopped);
   }
   wake_();
 }
 
 std::optional<RankExit> ReportRelay::Exit(const RankKey& key) const {
   const MutexLock lock(mu_);
-  const auto it = ranks_.find(key);
-  return it == ranks_.end() ? std::nullopt : it->second.exit;
-}
-
-const ReportRelay::Report* ReportRelay::FindLocked(Rank& rank, int64_t sequence) {
-  for (std::deque<Report>* reports : {&rank.recent, &rank.unsaved, &rank.ahead}) {
-    if (reports->empty()) continue;
-    const int64_t index = sequence - reports->front().sequence();
-    if (index >= 0 && index < static_cast<int64_t>(reports->size())) {
-      return &(*reports)[index];
-    }
-  }
-  return nullptr;
-}
-
-const ReportRelay::Report* ReportRelay::FetchLocked(const RankKey& key, int64_t sequence) {
-  auto it = ranks_.find(key);
-  while (it != ranks_.end()) {
-    if (const Report* found = FindLocked(it->second, sequence)) return found;
-    if (it->second.resent == nullptr) {
-      it->second.resent =
-          std::make_shared<Cursor>(it->second.folder.reports(), it->second.trouble_logged);
-    }
-    const std::shared_ptr<Cursor> cursor = it->second.resent;
-    mu_.Unlock();
-    const std::vector<Report> reports = cursor->Read();
-    mu_.Lock();
-    if (reports.empty()) break;
-    it = ranks_.find(key);
-    if (it != ranks_.end()) it->second.ahead.assign(reports.begin(), reports.end());
-  }
-  return nullptr;
-}
-
-ReportRelay::Report ReportRelay::Lost(const RankKey& key, const Rank& rank, int64_t sequence) {
-  Report report;
-  report.set_job_id(rank.job_id);
-  report.set_job_uid(key.job_uid);
-  report.set_epoch(key.epoch);
-  report.set_rank(key.rank);
-  report.set_sequence(sequence);
-  if (rank.exit.has_value() && sequence == rank.seen) {  // the exit is the last
-    *report.mutable_exit() = *rank.exit;
-    return report;
-  }
-  report.mutable_warning()->set_condition("LogIntact");
-  report.mutable_warning()->set_reason("LogLost");
-  report.mutable_warning()->set_message(
-      absl::StrCat(rank.folder.reports(), ": reports are not there any more"));
-  return report;
-}
-
-std::optional<ReportRelay::Report> ReportRelay::NextLocked(const RankKey& key) {
-  const auto it = ranks_.find(key);
-  if (it == ranks_.end() || !it->second.sending || it->second.sent >= it->second.seen) {
-    return std::nullopt;
-  }
-  const int64_t sequence = it->second.sent + 1;
-  const Report* found = FetchLocked(key, sequence);
-  const auto again = ranks_.find(key);
-  if (again == ranks_.end()) return std::nullopt;
-  Rank& rank = again->second;
-  Report lost;
-  if (found == nullptr && rank.ended) found = &(lost = Lost(key, rank, sequence));
-  if (found == nullptr) return std::nullopt;
-  // The rank may have been rewound while the log was read. Its exit is sent only after End, which
-  // means that the process has been reaped.
-  if (rank.sent + 1 != sequence || (found->has_exit() && !rank.ended)) return std::nullopt;
-  Report report = *found;
-  if (report.has_exit() && rank.stopped) report.mutable_exit()->set_stopped_by_daemon(true);
-  rank.sent = sequence;
-  return report;
+  return table_.Exit(key);
 }
 
 std::optional<ReportRelay::Report> ReportRelay::Next() {
-  const MutexLock lock(mu_);
-  std::vector<RankKey> order;
-  for (const auto& [key, rank] : ranks_) order.push_back(key);
-  const auto turn = std::upper_bound(order.begin(), order.end(), last_sent_);
-  std::rotate(order.begin(), turn, order.end());
-  for (const RankKey& key : order) {
-    std::optional<Report> report = NextLocked(key);
-    if (!report.has_value()) continue;
-    last_sent_ = key;
-    return report;
+  MutexLock lock(mu_);
+  ReportTable::Missing missing;
+  while (true) {
+    ReportTable::Turn turn = table_.Next(missing);
+    if (!turn.read.has_value()) return std::move(turn.report);
+    Log& log = logs_.at(*turn.read);
+    if (log.resent == nullptr) {
+      log.resent = std::make_shared<Cursor>(log.folder.reports(), log.trouble_logged);
+    }
+    const std::shared_ptr<Cursor> cursor = log.resent;
+    lock.Unlock();
+    const std::vector<Report> reports = cursor->Read();
+    lock.Lock();
+    if (reports.empty()) {
+      missing[*turn.read] = turn.sequence;
+    } else {
+      table_.Fetched(*turn.read, reports);
+    }
   }
-  return std::nullopt;
 }
 
 bool ReportRelay::Rewind(const RankKey& key, int64_t acked_sequence) {
   {
     const MutexLock lock(mu_);
-    const auto it = ranks_.find(key);
-    if (it == ranks_.end()) return false;
-    it->second.sent = acked_sequence;
-    it->second.ahead.clear();
-    it->second.resent.reset();  // the next read may be earlier in the log
-    it->second.sending = true;
+    if (!table_.Rewind(key, acked_sequence)) return false;
+    logs_.at(key).resent.reset();  // the next read may be earlier in the log
   }
   Acked(key, acked_sequence);
   wake_();
@@ -271,68 +166,46 @@ bool ReportRelay::Rewind(const RankKey& key, int64_t acked_sequence) {
 
 void ReportRelay::Pause() {
   const MutexLock lock(mu_);
-  for (auto& [key, rank] : ranks_) rank.sending = false;
+  table_.Pause();
+}
+
+RunFolder ReportRelay::ForgetLocked(const RankKey& key) {
+  const auto it = logs_.find(key);
+  RunFolder folder = std::move(it->second.folder);
+  logs_.erase(it);
+  return folder;
 }
 
 void ReportRelay::Acked(const RankKey& key, int64_t sequence) {
-  std::optional<RunFolder> done;
+  RunFolder done("");
   {
     const MutexLock lock(mu_);
-    const auto it = ranks_.find(key);
-    if (it == ranks_.end()) return;
-    Rank& rank = it->second;
-    rank.acked = std::max(rank.acked, std::min(sequence, rank.seen));
-    if (rank.ended && rank.acked == rank.seen) {
-      done = rank.folder;
-      ranks_.erase(it);
-    }
+    if (!table_.Acked(key, sequence)) return;
+    done = ForgetLocked(key);
   }
-  if (!done.has_value()) return;
-  const absl::Status status = done->MarkDone();
+  const absl::Status status = done.MarkDone();
   if (!status.ok()) spdlog::warn("rank not marked done: {}", status.ToString());
 }
 
 void ReportRelay::Drop(const RankKey& key) {
-  std::optional<RunFolder> folder;
+  RunFolder folder("");
   {
     const MutexLock lock(mu_);
-    const auto it = ranks_.find(key);
-    if (it == ranks_.end()) return;
-    folder = it->second.folder;
-    if (!it->second.exit.has_value()) {
-      Report end;  // so that the observer drops the rank too
-      end.set_job_id(it->second.job_id);
-      end.set_rank(key.rank);
-      end.mutable_exit()->set_stopped_by_daemon(true);
-      observer_(end);
-    }
-    ranks_.erase(it);
+    if (!table_.Drop(key)) return;
+    folder = ForgetLocked(key);
   }
-  const absl::Status status = folder->MarkDone();
+  const absl::Status status = folder.MarkDone();
   if (!status.ok()) spdlog::warn("rank not marked done: {}", status.ToString());
 }
 
 std::vector<HeldRank> ReportRelay::Held() const {
   const MutexLock lock(mu_);
-  std::vector<HeldRank> held;
-  for (const auto& [key, rank] : ranks_) {
-    HeldRank one;
-    one.set_job_id(rank.job_id);
-    one.set_job_uid(key.job_uid);
-    one.set_epoch(key.epoch);
-    one.set_rank(key.rank);
-    one.set_alive(!rank.ended);
-    one.set_last_sequence(rank.seen);
-    one.set_slot(rank.slot);
-    held.push_back(std::move(one));
-  }
-  return held;
+  return table_.Held();
 }
 
 bool ReportRelay::Idle() const {
   const MutexLock lock(mu_);
-  return std::all_of(ranks_.begin(), ranks_.end(),
-                     [](const auto& entry) { return entry.second.acked >= entry.second.seen; });
+  return table_.Idle();
 }
 
 }  // namespace stretto::daemon

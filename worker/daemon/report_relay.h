@@ -2,16 +2,10 @@
 #pragma once
 // Forwards every report of every rank once and in order: from the rank's report log or, to avoid
 // reading it again, from the trainer's stream; to the metrics immediately, and to the coordinator
-// while there is a session. The report log is authoritative: reports that a stream skips, repeats
-// or loses are read from the log. In place of each report that is lost with a damaged log the relay
-// sends a warning (condition LogIntact), so that later reports, the exit above all, are sent.
-//
-// A rank's RankExit leaves this node only when its process has been reaped. So exits are in the
-// order of deaths, and a rank that is reported as gone has freed its slot.
+// while there is a session. ReportTable decides; this has the logs, their readers and the lock.
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -23,6 +17,7 @@
 #include "proto/base/mutex.h"
 #include "stretto/v1alpha1/worker.pb.h"
 #include "worker/daemon/run_folder.h"
+#include "worker/daemon/session/report_table.h"
 #include "worker/daemon/trainers/rank_key.h"
 
 namespace stretto::daemon {
@@ -30,8 +25,8 @@ namespace stretto::daemon {
 // Thread-safe. `Live` never accesses a file; other methods may.
 class ReportRelay {
  public:
-  using Report = stretto::v1alpha1::RankReport;
-  using Observer = std::function<void(const Report&)>;
+  using Report = ReportTable::Report;
+  using Observer = ReportTable::Observer;
 
   // `observer` receives each report once, in order per rank, with the relay locked. `wake` is
   // called when Next may have a new report.
@@ -48,7 +43,8 @@ class ReportRelay {
   void CatchUp(const RankKey& key);
 
   // Writes a report of the daemon itself as the rank's next one. Only valid while its trainer is
-  // not running. If the log cannot be written, the report is kept in memory until acknowledged.
+  // not running. If the log cannot be written, a RankExit is kept in memory until acknowledged, and
+  // any other report is dropped.
   void Append(const RankKey& key, Report report);
 
   // The process is gone. `stopped` means that this daemon caused its exit.
@@ -58,6 +54,7 @@ class ReportRelay {
   std::optional<stretto::v1alpha1::RankExit> Exit(const RankKey& key) const;
 
   // Returns the next report to send: ranks take turns, each in order. nullopt: nothing at present.
+  // Called by one thread at a time.
   std::optional<Report> Next();
   // A new session has started: sends from acked_sequence + 1 on. Returns false for an unknown rank.
   bool Rewind(const RankKey& key, int64_t acked_sequence);
@@ -75,40 +72,21 @@ class ReportRelay {
 
  private:
   struct Cursor;  // a reader of the log, and its lock
-  struct Rank {
-    std::string job_id;
-    int32_t slot = 0;
+  struct Log {
     RunFolder folder{""};
-    int64_t seen = 0;  // newest known sequence, which the observer has received
-    int64_t sent = 0;
-    int64_t acked = 0;
-    bool sending = true;
-    bool ended = false;
-    bool stopped = false;
-    std::optional<stretto::v1alpha1::RankExit> exit;
     std::shared_ptr<std::atomic<bool>> trouble_logged = std::make_shared<std::atomic<bool>>(false);
-    std::deque<Report> recent;   // the newest ones, up to `seen`
-    std::deque<Report> unsaved;  // not in the log: disk full
-    std::deque<Report> ahead;    // read from the log for sending
     // Shared, because a rank may be dropped while its log is read.
-    std::shared_ptr<Cursor> arrived;  // at `seen` or earlier
-    std::shared_ptr<Cursor> resent;   // for `ahead`
+    std::shared_ptr<Cursor> arrived;  // at the newest known report or earlier
+    std::shared_ptr<Cursor> resent;   // for sending; null: at the start
   };
 
-  // `live`: the report may not be in the log.
-  void TakeLocked(Rank& rank, const Report& report, bool live) REQUIRES(mu_);
-  const Report* FindLocked(Rank& rank, int64_t sequence) REQUIRES(mu_);
-  // Returns what is sent for a report that neither memory nor the log of an ended rank has.
-  static Report Lost(const RankKey& key, const Rank& rank, int64_t sequence);
-  // Continues reading the log until `sequence` is in memory. Unlocks meanwhile.
-  const Report* FetchLocked(const RankKey& key, int64_t sequence) REQUIRES(mu_);
-  std::optional<Report> NextLocked(const RankKey& key) REQUIRES(mu_);
+  // Returns the folder of a rank that the table has forgotten, and forgets it.
+  RunFolder ForgetLocked(const RankKey& key) REQUIRES(mu_);
 
-  const Observer observer_;
   const std::function<void()> wake_;
   mutable Mutex mu_;
-  std::map<RankKey, Rank> ranks_ GUARDED_BY(mu_);
-  RankKey last_sent_ GUARDED_BY(mu_);
+  ReportTable table_ GUARDED_BY(mu_);
+  std::map<RankKey, Log> logs_ GUARDED_BY(mu_);  // of the ranks in the table
 };
 
 }  // namespace stretto::daemon

@@ -2,11 +2,11 @@
 #pragma once
 // The daemon's folder on this node, owned by one process at a time.
 
-#include <cstdint>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "proto/base/files.h"
+#include "worker/daemon/session/registration.h"
 
 namespace stretto::daemon {
 
@@ -15,15 +15,7 @@ namespace stretto::daemon {
 // lock; the message names its pid).
 absl::StatusOr<FileDescriptor> LockStateDir(const std::string& state_dir);
 
-// The cluster that this worker belongs to, in the file STATE/cluster. A coordinator of another one,
-// or one whose state is older than what this worker has done for it, refuses the worker, so that a
-// mistake ends no run.
-struct Membership {
-  std::string cluster_id;    // empty: none yet
-  int64_t newest_epoch = 0;  // of the assignments that it has had there
-
-  bool operator==(const Membership&) const = default;
-};
+// The cluster that this worker belongs to is in the file STATE/cluster.
 // Errors: DATA_LOSS (the file is damaged; names it), those of reading.
 absl::StatusOr<Membership> ReadMembership(const std::string& state_dir);
 absl::Status WriteMembership(const std::string& state_dir, const Membership& membership);

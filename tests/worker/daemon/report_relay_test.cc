@@ -206,6 +206,17 @@ TEST_F(ReportRelayTest, AReportThatCannotBeWrittenIsSentFromMemory) {
   EXPECT_THAT(Drain(), ElementsAre(1));
 }
 
+// The trainer starts nevertheless, and its first report has number 1.
+TEST_F(ReportRelayTest, AWarningThatCannotBeWrittenTakesNoNumber) {
+  relay_.Add(kKey, "gpt", 0, RunFolder(dir_.path() + "/gone"));
+  Report warning;
+  warning.mutable_warning()->set_condition("LogIntact");
+  relay_.Append(kKey, warning);
+  EXPECT_THAT(Drain(), ElementsAre());
+  EXPECT_TRUE(relay_.Live(Write()));
+  EXPECT_THAT(Drain(), ElementsAre(1));
+}
+
 TEST_F(ReportRelayTest, ADroppedRankIsForgottenAndTheObserverToldOfItsEnd) {
   relay_.Add(kKey, "gpt", 0, folder_);
   relay_.Live(Write());
