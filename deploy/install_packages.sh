@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian packages Stretto is built and tested with. Needs root (or sudo) only when something is missing.
 #
-#   deploy/install_packages.sh [--with-tests] [--with-lint] [--with-cuda]
+#   deploy/install_packages.sh [--with-tests] [--with-browser] [--with-lint] [--with-cuda]
 #
+# --with-browser is for the test of the coordinator's page, which is skipped without it: 300 MB.
 # --with-cuda also fetches the headers of cuDNN's frontend from PyPI (cudnn_frontend.txt) to /usr/local/share/cudnn-frontend,
 # where the build looks for them. CUDA itself comes from NVIDIA.
 #
@@ -21,6 +22,7 @@ tests=(libgtest-dev libgmock-dev python3-grpcio grpc-proto protobuf-compiler-grp
   python3-protobuf python3-setuptools python3-wheel python3-pandas
   python3-yaml python3-jsonschema python3-pip iproute2 file debootstrap systemd sqlite3 etcd-server etcd-client e2fsprogs)
 
+browser=(chromium)
 cuda=(python3-pip)
 headers=/usr/local/share/cudnn-frontend  # kernels/cuda/cudnn/CMakeLists.txt
 frontend=false
@@ -30,9 +32,10 @@ lint=(clang clang-tidy clang-format libomp-dev libclang-rt-14-dev llvm)
 for argument in "$@"; do
   case "$argument" in
     --with-tests) packages+=("${tests[@]}") ;;
+    --with-browser) packages+=("${browser[@]}") ;;
     --with-lint) packages+=("${lint[@]}") ;;
     --with-cuda) packages+=("${cuda[@]}"); frontend=true ;;
-    *) echo "usage: $0 [--with-tests] [--with-lint] [--with-cuda]" >&2; exit 2 ;;
+    *) echo "usage: $0 [--with-tests] [--with-browser] [--with-lint] [--with-cuda]" >&2; exit 2 ;;
   esac
 done
 
