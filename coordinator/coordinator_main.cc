@@ -29,6 +29,7 @@
 #include "absl/strings/strip.h"
 #include "coordinator/flags/etcd_flags.h"
 #include "coordinator/flags/limit_flags.h"
+#include "coordinator/page/page.h"
 #include "coordinator/service/front.h"
 #include "coordinator/service/reachable.h"
 #include "coordinator/service/server.h"
@@ -192,11 +193,14 @@ absl::Status Run(const Options& options, telemetry::Telemetry& telemetry) {
     return telemetry.LastCommit();
   };
   service::Reachable reachable;
+  page::Page page(page::PageAccess(options.server, options.metrics_listen));
   ASSIGN_OR_RETURN(const auto monitoring,
                    monitoring::MonitoringServer::Start(
-                       options.metrics_listen, {.metrics = [&] { return telemetry.Text(); },
-                                                .ready = ready,
-                                                .healthy = [&] { return reachable.Probe(); }}));
+                       options.metrics_listen,
+                       {.metrics = [&] { return telemetry.Text(); },
+                        .ready = ready,
+                        .healthy = [&] { return reachable.Probe(); },
+                        .page = [&](const auto& request) { return page.Get(request); }}));
   service::ServerOptions server_options = options.server;
   if (in_etcd) {
     ASSIGN_OR_RETURN(
@@ -218,6 +222,7 @@ absl::Status Run(const Options& options, telemetry::Telemetry& telemetry) {
   ASSIGN_OR_RETURN(auto server, service::Server::Start(server_options, std::move(store),
                                                        Clock::Real(), telemetry));
   reachable.Set(server.get());
+  page.Show(server->reader());
   readiness.Set(absl::OkStatus());
   std::printf("listening grpc=%d metrics=%d\n", server->port(), monitoring->port());
   std::fflush(stdout);
@@ -229,6 +234,7 @@ absl::Status Run(const Options& options, telemetry::Telemetry& telemetry) {
   spdlog::info("stopping signal={}", signal);
   readiness.Set(absl::UnavailableError("shutting down"));
   reachable.Set(nullptr);
+  page.Show(nullptr);
   server->Shutdown();
   return absl::OkStatus();
 }
@@ -242,8 +248,10 @@ int Main(int argc, char** argv) {
   app.add_option("--listen", options.server.listen,
                  "address for gRPC, HOST:PORT; port 0 picks a free port")
       ->capture_default_str();
-  app.add_option("--metrics-listen", options.metrics_listen,
-                 "address of /metrics, /healthz and /readyz, HOST:PORT; port 0 picks a free port")
+  app.add_option(
+         "--metrics-listen", options.metrics_listen,
+         "address of the page, /metrics, /healthz and /readyz, HOST:PORT; port 0 picks a free "
+         "port")
       ->capture_default_str();
   app.add_option("--state-dir", options.state_dir, "folder for the job database")
       ->capture_default_str();

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian packages Stretto is built and tested with. Needs root (or sudo) only when something is missing.
 #
-#   deploy/install_packages.sh [--with-tests] [--with-images] [--with-lint] [--with-cuda]
+#   deploy/install_packages.sh [--with-tests] [--with-full-tests] [--with-lint] [--with-cuda]
 #
+# --with-full-tests is for the coordinator's page in a browser and for container images, whose tests are skipped without it: 500 MB.
 # --with-cuda also fetches the headers of cuDNN's frontend from PyPI (cudnn_frontend.txt) to /usr/local/share/cudnn-frontend,
 # where the build looks for them. CUDA itself comes from NVIDIA.
 #
@@ -21,7 +22,7 @@ tests=(libgtest-dev libgmock-dev python3-grpcio grpc-proto protobuf-compiler-grp
   python3-protobuf python3-setuptools python3-wheel python3-pandas
   python3-yaml python3-jsonschema python3-pip iproute2 file debootstrap systemd sqlite3 etcd-server etcd-client e2fsprogs)
 
-images=(buildah podman runc netavark aardvark-dns iptables catatonit)
+full_tests=(chromium buildah podman runc netavark aardvark-dns iptables catatonit)
 
 cuda=(python3-pip)
 headers=/usr/local/share/cudnn-frontend  # kernels/cuda/cudnn/CMakeLists.txt
@@ -32,10 +33,10 @@ lint=(clang clang-tidy clang-format libomp-dev libclang-rt-14-dev llvm)
 for argument in "$@"; do
   case "$argument" in
     --with-tests) packages+=("${tests[@]}") ;;
-    --with-images) packages+=("${images[@]}") ;;
+    --with-full-tests) packages+=("${full_tests[@]}") ;;
     --with-lint) packages+=("${lint[@]}") ;;
     --with-cuda) packages+=("${cuda[@]}"); frontend=true ;;
-    *) echo "usage: $0 [--with-tests] [--with-images] [--with-lint] [--with-cuda]" >&2; exit 2 ;;
+    *) echo "usage: $0 [--with-tests] [--with-full-tests] [--with-lint] [--with-cuda]" >&2; exit 2 ;;
   esac
 done
 

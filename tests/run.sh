@@ -7,7 +7,7 @@
 #
 #   --fast        without the tests labelled slow
 #   --full        also parity of every combination of schedule, layout and model (3,456 cases), the tables of faults
-#                 and of attacks, 20,000 executions of each fuzz target, and the container image, built and run
+#                 and of attacks, 20,000 executions of each fuzz target, the page in a browser, and the container image
 #   --sanitizers  also the unit tests under address, undefined-behaviour and thread sanitizers
 #   --lint        instead of the tests: the tidy rules, every source through clang with -Wthread-safety -Werror, and the
 #                 products through clang-tidy (.clang-tidy)
@@ -48,7 +48,11 @@ if $lint; then
   exit 0
 fi
 
-deploy/install_packages.sh --with-tests $([[ $full == OFF ]] || echo --with-images)
+if [[ $full == ON ]]; then
+  deploy/install_packages.sh --with-tests --with-full-tests
+else
+  deploy/install_packages.sh --with-tests
+fi
 
 passed=0 failed=0 skipped=0 status=0
 # run_preset PRESET CTEST_ARGS...: builds and tests one preset and adds to the totals.

@@ -312,7 +312,10 @@ void AddTimeline(CommandLine& line, CLI::App* job) {
       [flags](const Invocation& invocation) { return JobTimeline(invocation, *flags); },
       {"stretto job timeline gpt", "stretto job timeline gpt --step 100 --svg step.svg"});
   AddName(timeline, &flags->name);
-  timeline->add_option("--step", flags->step, "step to draw (default: the newest)")
+  timeline
+      ->add_option("--step", flags->step,
+                   "step to draw (default: the newest of the last 10 without an evaluation or a "
+                   "wait for a checkpoint)")
       ->check(Integer(1, INT64_MAX));
   AddRank(timeline, &flags->rank);
   timeline

@@ -46,24 +46,6 @@ absl::Status GetWorker(Hub& hub, const std::string& name, v1alpha1::Worker* out)
                     {{"worker", id}});
 }
 
-absl::Status ListWorkers(Hub& hub, const v1alpha1::ListWorkersRequest& request,
-                         v1alpha1::ListWorkersResponse* response) {
-  ASSIGN_OR_RETURN(const int page_size, PageSize(request.page_size()));
-  ASSIGN_OR_RETURN(const std::string last, ReadToken("workers", request.page_token()));
-  hub.driver().Read([&](const Core& core) {
-    const auto& workers = core.workers();
-    for (auto it = workers.upper_bound(last); it != workers.end(); ++it) {
-      if (response->workers_size() == page_size) {
-        response->set_next_page_token(MakeToken("workers", std::prev(it)->first));
-        break;
-      }
-      *response->add_workers() = DescribeWorker(core, it->second);
-    }
-    return 0;
-  });
-  return absl::OkStatus();
-}
-
 // Submits an event that concerns this worker, and shows the worker afterwards.
 absl::Status ChangeWorker(Hub& hub, const std::string& name, const coordinator::Event& event,
                           v1alpha1::Worker* out) {
@@ -145,6 +127,24 @@ class ClusterServiceImpl final : public v1alpha1::ClusterService::CallbackServic
 };
 
 }  // namespace
+
+absl::Status ListWorkers(Hub& hub, const v1alpha1::ListWorkersRequest& request,
+                         v1alpha1::ListWorkersResponse* response) {
+  ASSIGN_OR_RETURN(const int page_size, PageSize(request.page_size()));
+  ASSIGN_OR_RETURN(const std::string last, ReadToken("workers", request.page_token()));
+  hub.driver().Read([&](const Core& core) {
+    const auto& workers = core.workers();
+    for (auto it = workers.upper_bound(last); it != workers.end(); ++it) {
+      if (response->workers_size() == page_size) {
+        response->set_next_page_token(MakeToken("workers", std::prev(it)->first));
+        break;
+      }
+      *response->add_workers() = DescribeWorker(core, it->second);
+    }
+    return 0;
+  });
+  return absl::OkStatus();
+}
 
 std::unique_ptr<grpc::Service> NewClusterService(Hub& hub) {
   return std::make_unique<ClusterServiceImpl>(hub);

@@ -4,7 +4,9 @@
 
 #include <memory>
 
+#include "absl/status/status.h"
 #include "coordinator/service/hub.h"
+#include "stretto/v1alpha1/job.pb.h"
 
 namespace grpc {
 class Service;
@@ -14,5 +16,9 @@ namespace stretto::service {
 
 // Borrows the hub, which must outlive the server that the service is registered with.
 std::unique_ptr<grpc::Service> NewClusterService(Hub& hub);
+
+// The method of this name, with its errors (job.proto). Call it on the loop, as Reader does.
+absl::Status ListWorkers(Hub& hub, const v1alpha1::ListWorkersRequest& request,
+                         v1alpha1::ListWorkersResponse* response);
 
 }  // namespace stretto::service

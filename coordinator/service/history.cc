@@ -209,19 +209,38 @@ void JobHistory::Describe(const coordinator::JobRecord& record, v1alpha1::Job* j
   CopyChoices(choices_, job);
 }
 
-std::set<size_t> JobHistory::StepsOfSummary() const {
+std::set<size_t> JobHistory::StepsOfCurve(size_t most) const {
   std::set<size_t> chosen;
-  if (evaluated_.size() <= kMaxSummarySteps / 2) {
+  if (evaluated_.size() <= most / 2) {
     for (size_t i = 0; i < steps_.size() && chosen.size() < evaluated_.size(); ++i) {
       if (evaluated_.count(steps_[i].first) > 0) chosen.insert(i);
     }
   }
-  const size_t count = std::min(steps_.size(), kMaxSummarySteps - chosen.size());
+  const size_t count = std::min(steps_.size(), most - chosen.size());
   for (size_t i = 0; i < count; ++i) {
     // i = 0 is the first step and i = count - 1 the last; the others are evenly spread.
     chosen.insert(count > 1 ? i * (steps_.size() - 1) / (count - 1) : 0);
   }
   return chosen;
+}
+
+std::vector<std::string> JobHistory::Curve(size_t most) const {
+  std::vector<std::string> curve;
+  v1alpha1::StepReport step;
+  for (size_t index : StepsOfCurve(most)) {
+    step.ParseFromString(steps_[index].second);
+    step.clear_ledger();
+    curve.push_back(step.SerializeAsString());
+  }
+  return curve;
+}
+
+std::vector<std::string> JobHistory::Newest(size_t most) const {
+  std::vector<std::string> newest;
+  for (size_t i = steps_.size() - std::min(steps_.size(), most); i < steps_.size(); ++i) {
+    newest.push_back(steps_[i].second);
+  }
+  return newest;
 }
 
 std::string JobHistory::Summary(const coordinator::JobRecord& record) const {
@@ -230,7 +249,7 @@ std::string JobHistory::Summary(const coordinator::JobRecord& record) const {
   v1alpha1::WatchJobResponse message;
   Describe(record, message.mutable_job());
   SerializeDelimitedToZeroCopyStream(message, &stream);
-  for (size_t index : StepsOfSummary()) {
+  for (size_t index : StepsOfCurve(kMaxSummarySteps)) {
     message.mutable_step()->ParseFromString(steps_[index].second);
     message.mutable_step()->clear_ledger();
     SerializeDelimitedToZeroCopyStream(message, &stream);

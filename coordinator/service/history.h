@@ -44,6 +44,12 @@ class JobHistory {
   // Returns the first step of rank 0 after `step`, or nothing if there is none yet.
   std::optional<v1alpha1::StepReport> NextStep(int64_t step) const;
 
+  // For drawing, serialised StepReports of rank 0 in order. A curve has up to `most` steps without
+  // ledgers: the first, the last, those with an evaluation (unless that is more than half of
+  // `most`), and others that are evenly spread. Ledgers of an ended job are gone after a restart.
+  std::vector<std::string> Curve(size_t most) const;
+  std::vector<std::string> Newest(size_t most) const;
+
   // Fills in progress, profile and what the ranks chose.
   void Describe(const coordinator::JobRecord& record, v1alpha1::Job* job) const;
 
@@ -51,8 +57,7 @@ class JobHistory {
   static void DescribeEnded(const std::string& summary, v1alpha1::Job* job);
 
   // Returns the same and up to kMaxSummarySteps steps without ledgers, as delimited
-  // WatchJobResponse messages: what a watcher would receive. The steps include the first, the last,
-  // those with an evaluation (unless most steps have one), and others that are evenly spread.
+  // WatchJobResponse messages: what a watcher would receive. The steps are those of a curve.
   std::string Summary(const coordinator::JobRecord& record) const;
 
  private:
@@ -62,7 +67,7 @@ class JobHistory {
   void ForgetFrom(int64_t step);
   v1alpha1::Progress Live(const coordinator::JobRecord& record) const;
   // Positions in steps_, ascending.
-  std::set<size_t> StepsOfSummary() const;
+  std::set<size_t> StepsOfCurve(size_t most) const;
 
   std::deque<std::pair<int64_t, std::string>> steps_;  // rank 0: step, serialised StepReport
   int64_t step_bytes_ = 0;                             // of them

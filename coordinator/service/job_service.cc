@@ -92,52 +92,6 @@ absl::Status Delete(Hub& hub, const Call& call, const std::string& name, v1alpha
                     {{"job", found.id}, {"state", coordinator::JobStateName(found.state)}});
 }
 
-// Lists the jobs that the caller may read.
-absl::Status ListJobs(Hub& hub, const Call& call, const v1alpha1::ListJobsRequest& request,
-                      v1alpha1::ListJobsResponse* response) {
-  ASSIGN_OR_RETURN(const int page_size, PageSize(request.page_size()));
-  ASSIGN_OR_RETURN(const std::string last, ReadToken("jobs", request.page_token()));
-  int64_t before = INT64_MAX;
-  if (!last.empty() && !absl::SimpleAtoi(last, &before)) {
-    return FieldError("page_token", "found a damaged token, expected a next_page_token");
-  }
-  ASSIGN_OR_RETURN(const coordinator::JobFilter filter, FilterOf(request));
-  if (!filter.project.empty()) RETURN_IF_ERROR(Authorize(call, {.project = filter.project}));
-  const auto listed = [&](const JobRecord& job) {
-    return filter.Admits(job) && IsAllowed(call.method, call.caller, SubjectOf(job));
-  };
-  // Asks for one more than the page to find out whether another page follows.
-  const auto records = hub.driver().Read([&](const Core& core) {
-    std::vector<JobRecord> page;
-    coordinator::QueueView view(core);
-    for (const JobRecord* job : core.JobsBefore(before, page_size + 1, listed)) {
-      page.push_back(view.Shown(*job));
-    }
-    return page;
-  });
-  size_t bytes = 0;
-  for (const JobRecord& record : records) {
-    if (response->jobs_size() == page_size || bytes > kMaxPageBytes) {
-      const JobRecord& end = records[response->jobs_size() - 1];
-      response->set_next_page_token(MakeToken("jobs", absl::StrCat(end.number)));
-      break;
-    }
-    *response->add_jobs() = hub.Describe(record);
-    bytes += response->jobs(response->jobs_size() - 1).ByteSizeLong();
-  }
-  return absl::OkStatus();
-}
-
-absl::Status ListJobEvents(Hub& hub, const Call& call,
-                           const v1alpha1::ListJobEventsRequest& request,
-                           v1alpha1::ListJobEventsResponse* response) {
-  ASSIGN_OR_RETURN(const JobRecord record, LookUpJob(hub, call, request.name()));
-  for (const coordinator::JobEvent& event : record.events.events()) {
-    if (event.number > request.after_number()) *response->add_events() = ToProto(event);
-  }
-  return absl::OkStatus();
-}
-
 class JobServiceImpl final : public v1alpha1::JobService::CallbackService {
  public:
   explicit JobServiceImpl(Hub& hub) : hub_(hub) {}
@@ -245,6 +199,51 @@ absl::StatusOr<JobRecord> LookUpJob(Hub& hub, const Call& call, const std::strin
   }
   RETURN_IF_ERROR(Authorize(call, SubjectOf(*record)));
   return *std::move(record);
+}
+
+absl::Status ListJobs(Hub& hub, const Call& call, const v1alpha1::ListJobsRequest& request,
+                      v1alpha1::ListJobsResponse* response) {
+  ASSIGN_OR_RETURN(const int page_size, PageSize(request.page_size()));
+  ASSIGN_OR_RETURN(const std::string last, ReadToken("jobs", request.page_token()));
+  int64_t before = INT64_MAX;
+  if (!last.empty() && !absl::SimpleAtoi(last, &before)) {
+    return FieldError("page_token", "found a damaged token, expected a next_page_token");
+  }
+  ASSIGN_OR_RETURN(const coordinator::JobFilter filter, FilterOf(request));
+  if (!filter.project.empty()) RETURN_IF_ERROR(Authorize(call, {.project = filter.project}));
+  const auto listed = [&](const JobRecord& job) {
+    return filter.Admits(job) && IsAllowed(call.method, call.caller, SubjectOf(job));
+  };
+  // Asks for one more than the page to find out whether another page follows.
+  const auto records = hub.driver().Read([&](const Core& core) {
+    std::vector<JobRecord> page;
+    coordinator::QueueView view(core);
+    for (const JobRecord* job : core.JobsBefore(before, page_size + 1, listed)) {
+      page.push_back(view.Shown(*job));
+    }
+    return page;
+  });
+  size_t bytes = 0;
+  for (const JobRecord& record : records) {
+    if (response->jobs_size() == page_size || bytes > kMaxPageBytes) {
+      const JobRecord& end = records[response->jobs_size() - 1];
+      response->set_next_page_token(MakeToken("jobs", absl::StrCat(end.number)));
+      break;
+    }
+    *response->add_jobs() = hub.Describe(record);
+    bytes += response->jobs(response->jobs_size() - 1).ByteSizeLong();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ListJobEvents(Hub& hub, const Call& call,
+                           const v1alpha1::ListJobEventsRequest& request,
+                           v1alpha1::ListJobEventsResponse* response) {
+  ASSIGN_OR_RETURN(const JobRecord record, LookUpJob(hub, call, request.name()));
+  for (const coordinator::JobEvent& event : record.events.events()) {
+    if (event.number > request.after_number()) *response->add_events() = ToProto(event);
+  }
+  return absl::OkStatus();
 }
 
 std::unique_ptr<grpc::Service> NewJobService(Hub& hub) {

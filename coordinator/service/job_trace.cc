@@ -64,13 +64,7 @@ class Trace final : public WriteStream<StreamJobTraceResponse>, public RunFilePo
     if (!record.ok()) return Close(record.status());
     job_ = *std::move(record);
     if (const absl::Status status = Validate(); !status.ok()) return Close(status);
-    if (job_.ranks.empty()) {
-      return Close(
-          WithReason(absl::FailedPreconditionError(absl::StrCat(
-                         "job ", job_.id, ": found ", coordinator::JobStateName(job_.state),
-                         " and never placed, expected a job that has trained")),
-                     "JOB_NOT_PLACED", {{"job", job_.id}}));
-    }
+    if (const absl::Status status = CheckHasRanks(job_); !status.ok()) return Close(status);
     rank_ = request_.rank();
     last_rank_ = request_.has_rank() ? rank_ : job_.world_size() - 1;
     Open();
@@ -142,6 +136,14 @@ class Trace final : public WriteStream<StreamJobTraceResponse>, public RunFilePo
 };
 
 }  // namespace
+
+absl::Status CheckHasRanks(const JobRecord& job) {
+  if (!job.ranks.empty()) return absl::OkStatus();
+  return WithReason(absl::FailedPreconditionError(absl::StrCat(
+                        "job ", job.id, ": found ", coordinator::JobStateName(job.state),
+                        " and never placed, expected a job that has trained")),
+                    "JOB_NOT_PLACED", {{"job", job.id}});
+}
 
 grpc::ServerWriteReactor<StreamJobTraceResponse>* JobTraceStream(
     Hub& hub, Call call, const v1alpha1::StreamJobTraceRequest& request) {

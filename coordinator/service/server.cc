@@ -32,6 +32,7 @@
 #include "coordinator/service/hub.h"
 #include "coordinator/service/job_service.h"
 #include "coordinator/service/loop.h"
+#include "coordinator/service/reader.h"
 #include "coordinator/service/validate_request.h"
 #include "coordinator/service/worker_service.h"
 #include "proto/base/address.h"
@@ -170,6 +171,7 @@ struct Server::Impl {
         hub(loop, clock, telemetry, *audit, limits),
         driver(std::move(core), *store, hub) {
     hub.SetDriver(driver);
+    reader = std::make_shared<Reader>(hub);
   }
 
   // In order of dependence: each member uses only those above it.
@@ -179,6 +181,7 @@ struct Server::Impl {
   Loop loop;
   Hub hub;
   coordinator::Driver driver;
+  std::shared_ptr<Reader> reader;  // shared with the monitoring page, which may be at work
   std::vector<std::unique_ptr<grpc::Service>> services;
   FrontedServer fronted;
   Mutex probe_mu;  // held by a probe, so that the front outlives it
@@ -190,6 +193,8 @@ Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Server::~Server() { Shutdown(); }
 
 int Server::port() const { return impl_->fronted.front->port(); }
+
+std::shared_ptr<Reader> Server::reader() const { return impl_->reader; }
 
 absl::Status Server::Probe() {
   const MutexLock lock(impl_->probe_mu);
@@ -261,6 +266,7 @@ void Server::Shutdown() {
     impl_->closed = true;
   }
   impl_->fronted.server->GetHealthCheckService()->SetServingStatus(false);
+  impl_->reader->Close();
   impl_->loop.Post([hub = &impl_->hub] {
     hub->CloseAll(
         WithReason(absl::UnavailableError("the coordinator is shutting down"), "SHUTTING_DOWN"));

@@ -18,6 +18,8 @@
 
 namespace stretto::service {
 
+class Reader;
+
 struct ServerOptions {
   std::string listen = "127.0.0.1:7070";  // port 0 takes a free one
   tls::Files tls = {};                    // empty(): whoever reaches the port may do anything
@@ -53,6 +55,10 @@ class Server {
   // Whether connections are accepted (Front::Probe); OK once Shutdown has begun. Thread-safe, and
   // must not be called when the server is destroyed.
   absl::Status Probe();
+
+  // What the API shows, for this process (reader.h). It outlives the server, and answers nothing once
+  // Shutdown has begun.
+  std::shared_ptr<Reader> reader() const;
 
   // Health becomes NOT_SERVING, open streams end with UNAVAILABLE, and calls in progress get two
   // seconds to end. Nothing runs afterwards. May be called repeatedly, from one thread.

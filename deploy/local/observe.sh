@@ -74,7 +74,8 @@ if grafana_server=$(command -v grafana-server); then
   mkdir -p "$work/provisioning/datasources" "$work/provisioning/dashboards" "$work/grafana"
   cat >"$work/provisioning/datasources/prometheus.yml" <<YAML
 apiVersion: 1
-datasources: [{name: Prometheus, type: prometheus, access: proxy, url: 'http://$prometheus', isDefault: true}]
+datasources:
+  - {name: Prometheus, type: prometheus, access: proxy, url: 'http://$prometheus', isDefault: true, jsonData: {timeInterval: $interval}}
 YAML
   cat >"$work/provisioning/dashboards/stretto.yml" <<YAML
 apiVersion: 1

@@ -282,6 +282,29 @@ inline constexpr Limit kScrapes{
     "scrapes of a metrics port at once",          4, kCount, "", "further ones get 503",
     "MonitoringTest.ProbesAnswerWhileScrapesWait"};
 
+// ---- the page of the coordinator's metrics port
+inline constexpr Limit kPageRequests{
+    "requests for pages of a metrics port at once",       32, kCount, "", "further ones get 503",
+    "MonitoringTest.ProbesAndScrapesAnswerWhilePagesWait"};
+inline constexpr Limit kPageSeconds{"what the page reads from the coordinator and its workers",
+                                    3,
+                                    kSeconds,
+                                    "",
+                                    "the answer is 503",
+                                    "PageTest.AWorkerThatDoesNotAnswerIsGivenUp"};
+inline constexpr Limit kPageCurveSteps{"steps of the page's loss curve",
+                                       1'000,
+                                       kCount,
+                                       "",
+                                       "it has an even choice of them",
+                                       "JobHistoryTest.ACurveIsAnEvenChoiceWithEveryEvaluation"};
+inline constexpr Limit kPageRanks{
+    "ranks of a job that the page lists",    64, kCount, "", "it lists the first and says so",
+    "PageTest.RanksBeyondTheBoundAreCounted"};
+inline constexpr Limit kPageTraceBytes{
+    "recorded step that the page draws",    int64_t{16} << 20, kBytes, "", "the answer is 503",
+    "PageTest.AStepThatIsTooLongIsNotDrawn"};
+
 }  // namespace limits
 
 inline constexpr const Limit* kAllLimits[] = {
@@ -329,6 +352,11 @@ inline constexpr const Limit* kAllLimits[] = {
     &limits::kHttpHeaderBytes,
     &limits::kHttpClients,
     &limits::kScrapes,
+    &limits::kPageRequests,
+    &limits::kPageSeconds,
+    &limits::kPageCurveSteps,
+    &limits::kPageRanks,
+    &limits::kPageTraceBytes,
 };
 
 }  // namespace stretto

@@ -2,8 +2,8 @@
 
 // One thread accepts connections and reads all requests, each within a deadline, so that a slow
 // client costs a descriptor and no thread. Whole requests go to threads that call the pages: one for
-// probes, and some for scrapes, whose answers are long and may wait for a disk. A connection has one
-// request and one answer.
+// probes, some for scrapes, whose answers are long and may wait for a disk, and two for pages of
+// people. A connection has one request and one answer.
 
 #include "proto/monitoring/monitoring_server.h"
 
@@ -19,9 +19,11 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "proto/base/address.h"
 #include "proto/base/clock.h"
 #include "proto/base/files.h"
@@ -34,14 +36,8 @@ namespace {
 
 const absl::Duration kDeadline = absl::Seconds(limits::kHttpSeconds.value);
 constexpr absl::Duration kPause = absl::Milliseconds(100);  // while no descriptor is left
-constexpr char kPlain[] = "text/plain; charset=utf-8";
 constexpr char kMetricsType[] = "text/plain; version=0.0.4; charset=utf-8";
-
-struct Answer {
-  int code = 200;
-  const char* type = kPlain;
-  std::string body;
-};
+constexpr int kPageThreads = 2;  // one may wait for a worker, and the other still shows pages
 
 const char* TextOf(int code) {
   switch (code) {
@@ -49,10 +45,14 @@ const char* TextOf(int code) {
       return "OK";
     case 400:
       return "Bad Request";
+    case 403:
+      return "Forbidden";
     case 404:
       return "Not Found";
     case 405:
       return "Method Not Allowed";
+    case 409:
+      return "Conflict";
     case 431:
       return "Request Header Fields Too Large";
     default:  // 503: no page has another
@@ -65,12 +65,21 @@ Answer Of(const absl::Status& status) {
   return {.code = 503, .body = absl::StrCat(status.message(), "\n")};
 }
 
+std::string HostOf(const std::string& request) {
+  for (absl::string_view line : absl::StrSplit(request, "\r\n")) {
+    if (!absl::StartsWithIgnoreCase(line, "host:")) continue;
+    line.remove_prefix(5);
+    return std::string(absl::StripAsciiWhitespace(line));
+  }
+  return "";
+}
+
 // Gives up on a client that does not read.
 void Send(int fd, const Answer& answer, bool head) {
   std::string text =
       absl::StrCat("HTTP/1.1 ", answer.code, " ", TextOf(answer.code),
                    "\r\nContent-Type: ", answer.type, "\r\nContent-Length: ", answer.body.size(),
-                   "\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n");
+                   "\r\nCache-Control: no-store\r\nConnection: close\r\n", answer.headers, "\r\n");
   if (!head) text += answer.body;
   const absl::Duration deadline = Clock::Real().Monotonic() + kDeadline;
   for (size_t sent = 0; sent < text.size();) {
@@ -101,6 +110,9 @@ class MonitoringServer::Impl {
     for (int64_t i = 0; i < limits::kScrapes.value; ++i) {
       threads_.emplace_back([this] { Work(scrapes_); });
     }
+    for (int i = 0; i < kPageThreads && pages_.page; ++i) {
+      threads_.emplace_back([this] { Work(views_); });
+    }
   }
   ~Impl() {
     {
@@ -121,13 +133,15 @@ class MonitoringServer::Impl {
     absl::Duration deadline;
     std::string request;
   };
-  struct Request {
+  struct Asked {
     FileDescriptor fd;
-    std::string path;
+    Request request;
     bool head = false;
   };
   struct Queue {
-    std::deque<Request> waiting;
+    const int64_t most;
+    const char* what;  // is refused beyond that
+    std::deque<Asked> waiting = {};
     int64_t busy = 0;  // with `waiting`, the requests that have no answer yet
   };
 
@@ -136,8 +150,9 @@ class MonitoringServer::Impl {
   // Returns false once the client is done with.
   bool Receive(Client& client);
   void Dispatch(FileDescriptor fd, const std::string& request);
+  Queue& QueueOf(const std::string& path);
   void Work(Queue& queue);
-  Answer Call(const std::string& path);
+  Answer Call(const Request& request);
 
   const std::vector<FileDescriptor> listeners_;
   const FileDescriptor wake_;
@@ -150,7 +165,10 @@ class MonitoringServer::Impl {
   Mutex mu_;
   CondVar changed_;
   bool stop_ GUARDED_BY(mu_) = false;
-  Queue probes_, scrapes_;  // of mu_; Work has a reference to one
+  // Of mu_; Work has a reference to one.
+  Queue probes_{limits::kHttpClients.value, "probes"};
+  Queue scrapes_{limits::kScrapes.value, "scrapes"};
+  Queue views_{limits::kPageRequests.value, "requests for pages"};
   std::vector<std::thread> threads_;
 };
 
@@ -224,26 +242,35 @@ void MonitoringServer::Impl::Dispatch(FileDescriptor fd, const std::string& requ
   if (line[0] != "GET" && !head) {
     return Send(fd.get(), {.code = 405, .body = "expected GET or HEAD\n"}, false);
   }
-  const std::string path = line[1].substr(0, line[1].find('?'));
-  if (path != "/metrics" && path != "/healthz" && path != "/readyz") {
+  const size_t mark = line[1].find('?');
+  Asked asked = {.fd = FileDescriptor(),
+                 .request = {.path = line[1].substr(0, mark),
+                             .query = mark == std::string::npos ? "" : line[1].substr(mark + 1),
+                             .host = HostOf(request)},
+                 .head = head};
+  Queue& queue = QueueOf(asked.request.path);
+  if (&queue == &views_ && !pages_.page) {
     return Send(fd.get(), {.code = 404, .body = "expected /metrics, /healthz or /readyz\n"}, head);
   }
   {
     const MutexLock lock(mu_);
-    Queue& queue = path == "/metrics" ? scrapes_ : probes_;
-    const int64_t most = path == "/metrics" ? limits::kScrapes.value : limits::kHttpClients.value;
-    const int64_t present = queue.busy + static_cast<int64_t>(queue.waiting.size());
-    if (present < most) {
-      queue.waiting.push_back({.fd = std::move(fd), .path = path, .head = head});
+    if (queue.busy + static_cast<int64_t>(queue.waiting.size()) < queue.most) {
+      asked.fd = std::move(fd);
+      queue.waiting.push_back(std::move(asked));
       changed_.NotifyAll();
       return;
     }
   }
   Send(fd.get(),
        {.code = 503,
-        .body = absl::StrCat(limits::kScrapes.value,
-                             " scrapes are waiting for their answer already\n")},
+        .body =
+            absl::StrCat(queue.most, " ", queue.what, " are waiting for their answer already\n")},
        head);
+}
+
+MonitoringServer::Impl::Queue& MonitoringServer::Impl::QueueOf(const std::string& path) {
+  if (path == "/metrics") return scrapes_;
+  return path == "/healthz" || path == "/readyz" ? probes_ : views_;
 }
 
 void MonitoringServer::Impl::Work(Queue& queue) {
@@ -251,21 +278,22 @@ void MonitoringServer::Impl::Work(Queue& queue) {
   while (true) {
     changed_.Wait(mu_, [&]() REQUIRES(mu_) { return stop_ || !queue.waiting.empty(); });
     if (stop_) return;
-    Request request = std::move(queue.waiting.front());
+    Asked asked = std::move(queue.waiting.front());
     queue.waiting.pop_front();
     ++queue.busy;
     lock.Unlock();
-    Send(request.fd.get(), Call(request.path), request.head);
-    request.fd = FileDescriptor();
+    Send(asked.fd.get(), Call(asked.request), asked.head);
+    asked.fd = FileDescriptor();
     lock.Lock();
     --queue.busy;
   }
 }
 
-Answer MonitoringServer::Impl::Call(const std::string& path) {
-  if (path == "/metrics") return {.type = kMetricsType, .body = pages_.metrics()};
-  if (path == "/readyz") return Of(pages_.ready());
-  return Of(pages_.healthy ? pages_.healthy() : absl::OkStatus());
+Answer MonitoringServer::Impl::Call(const Request& request) {
+  if (request.path == "/metrics") return {.type = kMetricsType, .body = pages_.metrics()};
+  if (request.path == "/readyz") return Of(pages_.ready());
+  if (request.path == "/healthz") return Of(pages_.healthy ? pages_.healthy() : absl::OkStatus());
+  return pages_.page(request);
 }
 
 MonitoringServer::MonitoringServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

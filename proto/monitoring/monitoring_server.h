@@ -5,9 +5,10 @@
 //   /metrics   its metrics, for Prometheus
 //   /healthz   200 while the process is alive and can be reached, else 503 with the reason
 //   /readyz    200 while it can do its work, else 503 with a line that gives the reason
+//   others     pages for people, where the daemon has any (coordinator/page)
 //
-// No answer waits for a training step, and no probe for a scrape or for a slow client
-// (docs/reference/limits.md has the bounds).
+// No answer waits for a training step, no probe for a scrape, a page or a slow client, and no scrape
+// for a page (docs/reference/limits.md has the bounds). Only GET and HEAD are answered.
 
 #include <functional>
 #include <memory>
@@ -19,13 +20,28 @@
 
 namespace stretto::monitoring {
 
-// Called on the server's threads: `metrics` several at a time, the others one at a time. `ready` must
-// not block, and `healthy` for a second at most. If `metrics` waits, later scrapes are refused with
-// 503, and probes still work.
+// A request for any other path, as it was sent: nothing is decoded.
+struct Request {
+  std::string path = {};   // "/api/jobs"
+  std::string query = {};  // what follows '?'
+  std::string host = {};   // of the header Host; empty: there was none
+};
+
+struct Answer {
+  int code = 200;
+  std::string type = "text/plain; charset=utf-8";
+  std::string body = {};
+  std::string headers = {};  // further ones, each with its line break "\r\n"
+};
+
+// Called on the server's threads: `metrics` and `page` several at a time, the others one at a time.
+// `ready` must not block, and `healthy` for a second at most. If `metrics` or `page` waits, later
+// requests of its kind are refused with 503, and the others still work.
 struct Pages {
-  std::function<std::string()> metrics;             // in Prometheus's text format
-  std::function<absl::Status()> ready;              // the reason if not ready, in one line
-  std::function<absl::Status()> healthy = nullptr;  // likewise; null: always
+  std::function<std::string()> metrics;                  // in Prometheus's text format
+  std::function<absl::Status()> ready;                   // the reason if not ready, in one line
+  std::function<absl::Status()> healthy = nullptr;       // likewise; null: always
+  std::function<Answer(const Request&)> page = nullptr;  // null: other paths are not found
 };
 
 class MonitoringServer {

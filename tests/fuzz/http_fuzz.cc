@@ -19,7 +19,11 @@
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const auto server = *stretto::monitoring::MonitoringServer::Start(
       "127.0.0.1:0",
-      {.metrics = [] { return "up 1\n"; }, .ready = [] { return absl::OkStatus(); }});
+      {.metrics = [] { return "up 1\n"; },
+       .ready = [] { return absl::OkStatus(); },
+       .page = [](const stretto::monitoring::Request& request) -> stretto::monitoring::Answer {
+         return {.body = request.path + request.query + request.host};
+       }});
   const stretto::FileDescriptor fd = stretto::fuzz::Connect(server->port());
   stretto::fuzz::SendAll(fd, stretto::fuzz::TextOf(data, size));
   shutdown(fd.get(), SHUT_WR);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The path of somebody new to Stretto, as it is documented: quickstart, watching, a picture of a step, dashboards, and the
+# The path of somebody new to Stretto, as it is documented: quickstart, watching, a picture of a step, the page, dashboards, and the
 # package in a clean Debian root. One line per stage with its seconds, then a summary. Needs a built tree to take minutes only.
 #
 #   tests/integration/newcomer.sh [--keep]
@@ -76,6 +76,21 @@ picture() {
   python3 -c 'import sys, xml.dom.minidom as x; assert x.parse(sys.argv[1]).documentElement.tagName == "svg"' "$work/step.svg"
 }
 
+# At the address that `up` has printed.
+page() {
+  local address
+  address=$(sed -n 's/^page  *//p' "$work/up.log")
+  python3 - "$address" <<'PYTHON'
+import json, sys, urllib.request
+def get(path):
+    return urllib.request.build_opener(urllib.request.ProxyHandler({})).open(sys.argv[1] + path, timeout=10).read().decode()
+assert "<title>Stretto</title>" in get("")
+assert json.loads(get("api/jobs/drawn"))["job"]["state"] == "SUCCEEDED"
+assert len(json.loads(get("api/jobs/drawn/steps"))["curve"]) == 400
+assert get("api/jobs/drawn/timeline.svg").startswith("<svg ")
+PYTHON
+}
+
 dashboards() {
   local fakes=$repo/build/release/tests/integration/gpu/fakes
   [[ -d $fakes ]] || fail "found no $fakes; build the target gpu_job_test" || return
@@ -105,6 +120,7 @@ stage watch_piped "stretto job watch, to a file"
 stage watch_terminal "stretto job watch, in a terminal"
 stage trace "stretto job trace, for Perfetto"
 stage picture "stretto job timeline, a picture of a step"
+stage page "the page, and what it asks for"
 stage dashboards "dashboards and rules, asked of a real Prometheus"
 stage package "the Debian package in a clean root trains a job"
 echo "$passed passed, $failed failed, $skipped skipped in $((SECONDS - begin)) s"

@@ -22,6 +22,7 @@
 #include "coordinator/cli/text/table.h"
 #include "coordinator/cli/text/times.h"
 #include "coordinator/cli/trace/chrome_trace.h"
+#include "coordinator/cli/trace/plain_step.h"
 #include "coordinator/cli/trace/records.h"
 #include "coordinator/cli/trace/timeline.h"
 #include "coordinator/cli/trace/timeline_svg.h"
@@ -45,12 +46,14 @@ absl::StatusOr<StepRange> StepsOfTrace(const std::string& text, int64_t finished
   return ParseSteps(text);
 }
 
-// Streams the steps. `handlers` has no on_warning: warnings go to stderr.
+// Streams the steps. Warnings go to stderr unless the handlers take them.
 absl::Status Fetch(const Invocation& invocation, const v1alpha1::Job& job, StepRange steps,
                    int rank, TraceAssembler::Handlers handlers) {
-  handlers.on_warning = [&invocation](const std::string& text) {
-    invocation.terminal.err << "warning: " << Printable(text) << "\n";
-  };
+  if (handlers.on_warning == nullptr) {
+    handlers.on_warning = [&invocation](const std::string& text) {
+      invocation.terminal.err << "warning: " << Printable(text) << "\n";
+    };
+  }
   v1alpha1::StreamJobTraceRequest request;
   request.set_name(job.name());
   if (rank >= 0) request.set_rank(rank);
@@ -64,6 +67,18 @@ absl::Status Fetch(const Invocation& invocation, const v1alpha1::Job& job, StepR
   }));
   assembler.Finish();
   return wrong;
+}
+
+// Returns the newest plain step, or the newest if none can be read: whoever reads that says why.
+int64_t ChooseStep(const Invocation& invocation, const v1alpha1::Job& job, int rank) {
+  const int64_t finished = job.progress().steps();
+  PlainStep plain;
+  Fetch(invocation, job, {std::max<int64_t>(finished - kPlainStepChoice + 1, 1), finished}, rank,
+        {.on_program = [](int, const TraceProgram&) {},
+         .on_step = [&](int, const TraceProgram&, const TraceStep& step) { plain.Add(step); },
+         .on_warning = [](const std::string&) {}})
+      .IgnoreError();
+  return plain.step() > 0 ? plain.step() : finished;
 }
 
 absl::StatusOr<v1alpha1::Job> FindJob(const Invocation& invocation, const std::string& name) {
@@ -181,11 +196,13 @@ ExitCode JobTrace(const Invocation& invocation, const TraceOptions& options) {
 ExitCode JobTimeline(const Invocation& invocation, const TraceOptions& options) {
   const absl::StatusOr<v1alpha1::Job> job = FindJob(invocation, options.name);
   if (!job.ok()) return ReportError(invocation, job.status());
-  const int64_t step = options.step > 0 ? options.step : job->progress().steps();
-  if (step == 0) {
+  const int64_t finished = job->progress().steps();
+  if (options.step == 0 && finished == 0) {
     return Fail(invocation, absl::StrCat("job ", ShortResourceName(job->name()),
                                          ": found no finished step, expected one"));
   }
+  const int64_t step =
+      options.step > 0 ? options.step : ChooseStep(invocation, *job, std::max(options.rank, 0));
   TimeAxis axis(absl::ToUnixNanos(ToTime(job->create_time())));
   TimelineBuilder builder;
   std::vector<v1alpha1::StepReport> reports;

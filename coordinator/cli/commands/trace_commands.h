@@ -12,7 +12,7 @@ namespace stretto::cli {
 struct TraceOptions {
   std::string name;
   std::string steps;  // "A:B", "A:", ":B" or "A"; empty: the newest 10
-  int64_t step = 0;   // of a timeline; 0: the newest
+  int64_t step = 0;   // of a timeline; 0: PlainStep
   int rank = -1;      // < 0: all
   std::string file;   // of a trace; "-": standard output; empty: NAME-trace.json
   std::string svg;    // of a timeline; empty: none

@@ -188,13 +188,16 @@ ExitCode JobLogs(const Invocation& invocation, const LogOptions& options) {
 ExitCode JobCurve(const Invocation& invocation, const std::string& name, int height) {
   v1alpha1::WatchJobRequest request;
   request.set_name(ResourceName("jobs", name));
-  std::vector<CurvePoint> points;
+  std::vector<CurvePoint> points, held_out;
   int64_t steps = -1;  // steps finished at the call; the curve ends there, the stream does not
   const absl::Status status =
       invocation.client.WatchJob(request, [&](const v1alpha1::WatchJobResponse& event) {
         if (event.has_job() && steps < 0) steps = event.job().progress().steps();
         if (event.has_step()) {
           points.push_back({static_cast<double>(event.step().step()), event.step().loss()});
+        }
+        if (event.step().has_evaluation()) {
+          held_out.push_back({points.back().x, event.step().evaluation().loss()});
         }
         return steps < 0 || (steps > 0 && (!event.has_step() || event.step().step() < steps));
       });
@@ -211,7 +214,7 @@ ExitCode JobCurve(const Invocation& invocation, const std::string& name, int hei
   const CurveStyle style{
       .width = invocation.terminal.width, .height = height, .braille = invocation.terminal.unicode};
   out << "loss of job " << ShortResourceName(name) << "\n";
-  for (const std::string& line : DrawCurve(points, "step", style)) out << line << "\n";
+  for (const std::string& line : DrawCurve(points, "step", style, held_out)) out << line << "\n";
   return kOk;
 }
 

@@ -259,7 +259,8 @@ class Cluster {
     std::ostream& out = terminal_.out;
     out << "Stretto is up. Ctrl-C stops everything.\n\n"
         << Table({"PROCESS", "WHERE", "METRICS"}, rows_) << "\nstate  " << options_.state_dir
-        << "\ndata   " << options_.data_root << "\nlogs   " << LogFolder() << "\n\n"
+        << "\ndata   " << options_.data_root << "\nlogs   " << LogFolder() << "\npage   "
+        << absl::StripSuffix(rows_[0][2], "metrics") << "\n\n"
         << "Next, in another terminal:\n";
     if (address_ != kDefaultAddress) out << "  export STRETTO_COORDINATOR=" << address_ << "\n";
     out << "  stretto data prepare TEXT... --output " << options_.data_root << "/NAME\n"

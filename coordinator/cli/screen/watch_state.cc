@@ -27,7 +27,10 @@ void WatchState::AddProgress(const v1alpha1::Job& news, absl::Time now) {
 void WatchState::AddStep(const v1alpha1::StepReport& step) {
   losses.push_back({static_cast<double>(step.step()), step.loss()});
   recent.push_back(step);
-  if (step.has_evaluation()) evaluated = step;
+  if (step.has_evaluation()) {
+    evaluated = step;
+    held_out.push_back({static_cast<double>(step.step()), step.evaluation().loss()});
+  }
   if (recent.size() > kRecentSteps) recent.pop_front();
   if (step.wall_seconds() > 0) {
     speeds.push_back(static_cast<double>(step.tokens()) / step.wall_seconds());

@@ -16,7 +16,7 @@ namespace stretto::cli {
 // A value; one thread at a time.
 struct WatchState {
   v1alpha1::Job job = {};
-  std::vector<CurvePoint> losses = {};
+  std::vector<CurvePoint> losses = {}, held_out = {};
   std::deque<v1alpha1::StepReport> recent = {};  // the newest, at most kRecentSteps
   v1alpha1::StepReport evaluated = {};           // the newest with an evaluation; step 0: none
   std::deque<double> speeds = {};                // tokens per second of steps, at most kSpeeds

@@ -199,7 +199,8 @@ class View {
 
   void AddCurve(int height) {
     const CurveStyle style{.width = style_.width, .height = height, .braille = style_.unicode};
-    for (const std::string& line : DrawCurve(state_.losses, "loss by step", style)) {
+    for (const std::string& line :
+         DrawCurve(state_.losses, "loss by step", style, state_.held_out)) {
       Add(Line().Add(line));
     }
   }

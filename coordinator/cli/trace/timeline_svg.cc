@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -16,6 +16,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "coordinator/cli/trace/palette.h"
 
 namespace stretto::cli {
 namespace {
@@ -26,26 +27,59 @@ constexpr double kComputeHeight = 30, kCommHeight = 18, kLaneGap = 4, kBandGap =
 constexpr double kSliver = 0.6;  // bars narrower than this are drawn together
 constexpr double kLetter = 4.9;  // width of a letter of bar labels
 
-constexpr std::array<const char*, kPhases> kColors = {"#0072b2", "#56b4e9", "#e69f00", "#009e73"};
-constexpr const char* kRed = "#c1272d";
+// In the order of kPhaseNames.
+constexpr std::array<const char*, kPhases> kColors = {Light("forward"), Light("recompute"),
+                                                      Light("backward"), Light("optimizer")};
+constexpr const char* kRed = Light("exposed");
 
+// Names of the palette in braces stand for its light colours.
 constexpr char kHead[] = R"svg(<defs>
-<pattern id="exposed" width="4" height="4" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><rect width="4" height="4" fill="#fff"/><rect width="2" height="4" fill="#c1272d"/></pattern>
-<pattern id="waiting" width="4" height="4" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><rect width="0.7" height="4" fill="#c1272d" fill-opacity="0.55"/></pattern>
-<pattern id="data" width="4" height="4" patternUnits="userSpaceOnUse"><circle cx="2" cy="2" r="0.9" fill="#555"/></pattern>
-<pattern id="checkpoint" width="4" height="4" patternUnits="userSpaceOnUse" patternTransform="rotate(-45)"><rect width="1.2" height="4" fill="#999"/></pattern>
-<pattern id="evaluation" width="4" height="4" patternUnits="userSpaceOnUse"><rect width="4" height="1.2" fill="#cc79a7"/></pattern>
+<pattern id="exposed" width="4" height="4" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><rect width="4" height="4" fill="{card}"/><rect width="2" height="4" fill="{exposed}"/></pattern>
+<pattern id="waiting" width="4" height="4" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><rect width="0.7" height="4" fill="{exposed}" fill-opacity="0.55"/></pattern>
+<pattern id="data" width="4" height="4" patternUnits="userSpaceOnUse"><circle cx="2" cy="2" r="0.9" fill="{data_wait}"/></pattern>
+<pattern id="checkpoint" width="4" height="4" patternUnits="userSpaceOnUse" patternTransform="rotate(-45)"><rect width="1.2" height="4" fill="{data_wait}"/></pattern>
+<pattern id="evaluation" width="4" height="4" patternUnits="userSpaceOnUse"><rect width="4" height="1.2" fill="{evaluation}"/></pattern>
 </defs>
 <style>
-text { font-family: Helvetica, Arial, 'Liberation Sans', sans-serif; fill: #222; }
+text { font-family: Helvetica, Arial, 'Liberation Sans', sans-serif; fill: {ink}; }
 .title { font-size: 15px; font-weight: bold; }
-.small { font-size: 11px; fill: #555; }
+.small { font-size: 11px; fill: {faint}; }
 .name { font-size: 12px; font-weight: bold; }
-.small, .name { paint-order: stroke; stroke: #fff; stroke-width: 3px; }
-.bar { font-size: 9px; fill: #fff; }
-.bar.dark { fill: #222; }
+.small, .name { paint-order: stroke; stroke: {card}; stroke-width: 3px; }
+.bar { font-size: 9px; fill: {card}; }
+.bar.dark { fill: {ink}; }
 </style>
 )svg";
+
+// Of a reader that prefers dark, these rules replace what attributes say; programs that do not know
+// the rules show the light colours.
+constexpr char kDarkText[] = R"svg(text { fill: {ink}; }
+.small { fill: {faint}; }
+.small, .name { stroke: {card}; }
+.bar, .bar.dark { fill: {paper}; }
+)svg";
+
+std::string Filled(const char* text, bool dark) {
+  std::vector<std::pair<std::string, std::string>> colors;
+  for (const PaletteColor& color : kPalette) {
+    colors.emplace_back(absl::StrCat("{", color.name, "}"), dark ? color.dark : color.light);
+  }
+  return absl::StrReplaceAll(text, colors);
+}
+
+std::string Head() {
+  std::string rules;
+  std::set<std::string> known;  // some names have one colour
+  for (const PaletteColor& color : kPalette) {
+    if (!known.insert(color.light).second) continue;
+    for (const char* paint : {"fill", "stroke"}) {
+      absl::StrAppend(&rules, "[", paint, "=\"", color.light, "\"] { ", paint, ": ", color.dark,
+                      "; }\n");
+    }
+  }
+  return absl::StrCat(Filled(kHead, false), "<style>\n@media (prefers-color-scheme: dark) {\n",
+                      rules, Filled(kDarkText, true), "}\n</style>\n");
+}
 
 std::string Escaped(const std::string& text) {
   return absl::StrReplaceAll(text,
@@ -85,9 +119,8 @@ class Picture {
     const std::string head = absl::StrCat(Title(), Legend()), grid = Grid(bottom);
     return absl::StrCat("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ", kWidth, " ",
                         Coordinate(bottom + 46), "\" role=\"img\" aria-label=\"",
-                        Escaped(Headline()),
-                        "\">\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n", kHead, head,
-                        grid, body_, "</svg>\n");
+                        Escaped(Headline()), "\">\n<rect width=\"100%\" height=\"100%\" fill=\"",
+                        Light("card"), "\"/>\n", Head(), head, grid, body_, "</svg>\n");
   }
 
  private:
@@ -128,7 +161,7 @@ class Picture {
         entries.push_back({kColors[phase], kPhaseNames[phase], false});
       }
     }
-    if (communicates_) entries.push_back({"#0072b2", "communication, hidden", true});
+    if (communicates_) entries.push_back({kColors[0], "communication, hidden", true});
     if (exposed_) entries.push_back({"url(#exposed)", "exposed", false});
     if (waiting_) entries.push_back({"url(#waiting)", "waiting for it", false});
     if (data_) entries.push_back({"url(#data)", "data wait", false});
@@ -138,12 +171,12 @@ class Picture {
     double x = kLeft;
     for (const Entry& entry : entries) {
       const bool framed = entry.fill[0] == 'u';
-      absl::StrAppend(&out, "<rect x=\"", Coordinate(x), "\" y=\"52\" width=\"16\" height=\"10\" ",
-                      "fill=\"", entry.fill, "\"",
-                      entry.communicates ? " fill-opacity=\"0.4\"" : "",
-                      framed ? " stroke=\"#999\" stroke-width=\"0.4\"" : "", "/>\n",
-                      Text(x + 21, 61, "small", entry.name));
-      x += 21 + 5.4 * static_cast<double>(entry.name.size()) + 18;
+      absl::StrAppend(
+          &out, "<rect x=\"", Coordinate(x), "\" y=\"52\" width=\"16\" height=\"10\" ", "fill=\"",
+          entry.fill, "\"", entry.communicates ? " fill-opacity=\"0.4\"" : "",
+          framed ? absl::StrCat(" stroke=\"", Light("faint"), "\" stroke-width=\"0.4\"") : "",
+          "/>\n", Text(x + 21, 61, "small", entry.name));
+      x += 21 + 6.2 * static_cast<double>(entry.name.size()) + 18;
     }
     return out;
   }
@@ -157,9 +190,10 @@ class Picture {
       absl::StrAppend(&lines, "M", x, " ", kTop - 8, "V", Coordinate(bottom + 4));
       absl::StrAppend(&labels, Text(X(time), bottom + 17, "small", TickText(time), "middle"));
     }
-    return absl::StrCat("<path d=\"", lines, "\" stroke=\"#e4e4e4\" stroke-width=\"0.8\"/>\n",
-                        "<path d=\"M", kLeft, " ", Coordinate(bottom), "H", kRight,
-                        "\" stroke=\"#222\" stroke-width=\"0.8\"/>\n", labels,
+    return absl::StrCat("<path d=\"", lines, "\" stroke=\"", Light("line"),
+                        "\" stroke-width=\"0.8\"/>\n", "<path d=\"M", kLeft, " ",
+                        Coordinate(bottom), "H", kRight, "\" stroke=\"", Light("ink"),
+                        "\" stroke-width=\"0.8\"/>\n", labels,
                         Text((kLeft + kRight) / 2, bottom + 35, "small",
                              "milliseconds since the start of the step", "middle"));
   }
@@ -191,8 +225,8 @@ class Picture {
   void Lane(const TimelineRank& rank, const TimelineLane& lane, double y, double height) {
     // Draws the step itself, so that idle time is visible.
     absl::StrAppend(&body_, "<path d=\"M", Coordinate(X(rank.step.begin)), " ",
-                    Coordinate(y + height / 2), "H", Coordinate(X(rank.step.end)),
-                    "\" stroke=\"#bbb\" stroke-width=\"0.8\"/>\n");
+                    Coordinate(y + height / 2), "H", Coordinate(X(rank.step.end)), "\" stroke=\"",
+                    Light("idle"), "\" stroke-width=\"0.8\"/>\n");
     Bars(lane, y, height);
     Spans(lane.exposed, y, height, lane.communicates ? "exposed" : "waiting",
           lane.communicates ? &exposed_ : &waiting_);

@@ -8,9 +8,8 @@
 
 namespace stretto::cli {
 
-// The picture is 1000 units wide and has a band per rank. Phases have colours of Okabe and Ito's
-// palette, which colour-blind readers can distinguish; exposed time is also hatched, for print
-// without colour.
+// The picture is 1000 units wide and has a band per rank. Its colours are those of palette.h, light
+// or dark as its reader prefers; exposed time is also hatched, for print without colour.
 std::string DrawTimelineSvg(const Timeline& timeline);
 
 }  // namespace stretto::cli

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -57,6 +58,41 @@ TEST(JobHistoryTest, ProgressFollowsTheLastTenSteps) {
   EXPECT_DOUBLE_EQ(job.progress().last_loss(), 0.05);
   EXPECT_DOUBLE_EQ(job.progress().ledger().entries(0).seconds(), 95);
   EXPECT_EQ(job.progress().ledger().entries_size(), 1);
+}
+
+TEST(JobHistoryTest, ACurveIsAnEvenChoiceWithEveryEvaluation) {
+  JobHistory history;
+  const int64_t steps = limits::kPageCurveSteps.value + 501;
+  for (int64_t number = 1; number <= steps; ++number) {
+    v1alpha1::StepReport step = Step(number);
+    if (number == 777 || number == 778) step.mutable_evaluation()->set_loss(2);
+    history.AddStep(0, step);
+  }
+  const auto numbers = [](const std::vector<std::string>& serialised, bool ledgers) {
+    std::vector<int64_t> out;
+    for (const std::string& one : serialised) {
+      v1alpha1::StepReport step;
+      EXPECT_TRUE(step.ParseFromString(one));
+      EXPECT_EQ(step.has_ledger(), ledgers);
+      out.push_back(step.step());
+    }
+    return out;
+  };
+  const std::vector<int64_t> curve = numbers(history.Curve(limits::kPageCurveSteps.value), false);
+  EXPECT_LE(curve.size(), static_cast<size_t>(limits::kPageCurveSteps.value));
+  EXPECT_GT(curve.size(), static_cast<size_t>(limits::kPageCurveSteps.value) - 3);
+  EXPECT_EQ(curve.front(), 1);
+  EXPECT_EQ(curve.back(), steps);
+  for (const int64_t evaluated : {777, 778}) {
+    EXPECT_EQ(std::count(curve.begin(), curve.end(), evaluated), 1);
+  }
+  for (size_t i = 1; i < curve.size(); ++i) EXPECT_LE(curve[i] - curve[i - 1], 2);
+  const std::vector<int64_t> newest = numbers(history.Newest(60), true);
+  EXPECT_EQ(newest.size(), 60u);
+  EXPECT_EQ(newest.front(), steps - 59);
+  EXPECT_EQ(newest.back(), steps);
+  EXPECT_TRUE(JobHistory().Curve(10).empty());
+  EXPECT_TRUE(JobHistory().Newest(10).empty());
 }
 
 TEST(JobHistoryTest, OldStepsAreForgottenByNumberAndBySize) {

@@ -37,7 +37,7 @@ def need():
         skip("containers need the rights of root here")
     for tool in TOOLS:
         if shutil.which(tool) is None:
-            skip(f"found no {tool} on PATH; deploy/install_packages.sh --with-tests installs it")
+            skip(f"found no {tool} on PATH; deploy/install_packages.sh --with-full-tests installs it")
 
 
 def has_capability(number):

@@ -3,10 +3,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <future>
+#include <map>
 #include <semaphore>
 #include <string>
 #include <vector>
@@ -95,6 +97,75 @@ TEST_F(MonitoringTest, ProbesAnswerWhileScrapesWait) {
   release.set_value();
   for (auto& scrape : scrapes) EXPECT_THAT(scrape.get(), EndsWith("late\n"));
   EXPECT_THAT(HttpGet((*server)->port(), "/metrics"), StartsWith("HTTP/1.1 200"));
+}
+
+// Pages of people come last.
+TEST_F(MonitoringTest, ProbesAndScrapesAnswerWhilePagesWait) {
+  std::promise<void> release;
+  const std::shared_future<void> released(release.get_future());
+  std::counting_semaphore<> waiting(0);
+  auto server = MonitoringServer::Start("127.0.0.1:0", {.metrics = [] { return "stretto_x 1\n"; },
+                                                        .ready = [] { return absl::OkStatus(); },
+                                                        .page = [&](const Request&) -> Answer {
+                                                          waiting.release();
+                                                          released.wait();
+                                                          return {.body = "late\n"};
+                                                        }});
+  ASSERT_TRUE(server.ok()) << server.status();
+  const int port = (*server)->port();
+  constexpr int64_t kTooMany = 8;
+  std::vector<FileDescriptor> people;
+  std::vector<pollfd> answered;
+  const std::string request = "GET / HTTP/1.1\r\n\r\n";
+  for (int64_t i = 0; i < limits::kPageRequests.value + kTooMany; ++i) {
+    people.push_back(Connected(port));
+    answered.push_back({.fd = people.back().get(), .events = POLLIN, .revents = 0});
+    ASSERT_EQ(send(people.back().get(), request.data(), request.size(), 0),
+              static_cast<ssize_t>(request.size()));
+  }
+  for (int i = 0; i < 2; ++i) waiting.acquire();  // both threads are at work
+  int refused = 0;
+  while (refused < kTooMany) refused = poll(answered.data(), answered.size(), 30'000);
+  EXPECT_EQ(refused, kTooMany);
+  EXPECT_THAT(HttpGet(port, "/healthz"), StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(HttpGet(port, "/readyz"), StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(HttpGet(port, "/metrics"), StartsWith("HTTP/1.1 200"));
+  release.set_value();
+  std::map<std::string, int64_t> codes;
+  for (const FileDescriptor& person : people) {
+    char line[13] = {};
+    EXPECT_EQ(recv(person.get(), line, 12, MSG_WAITALL), 12);
+    ++codes[line];
+  }
+  EXPECT_EQ(codes["HTTP/1.1 503"], kTooMany);
+  EXPECT_EQ(codes["HTTP/1.1 200"], limits::kPageRequests.value);
+  EXPECT_THAT(HttpGet(port, "/"), EndsWith("late\n"));
+}
+
+TEST_F(MonitoringTest, APageGetsWhatWasAskedAndSaysHowItIsShown) {
+  std::vector<Request> seen;
+  auto server = MonitoringServer::Start(
+      "127.0.0.1:0", {.metrics = [] { return ""; },
+                      .ready = [] { return absl::OkStatus(); },
+                      .page = [&](const Request& request) -> Answer {
+                        seen.push_back(request);
+                        return {
+                            .code = 409, .type = "text/x", .body = "b", .headers = "X-Y: z\r\n"};
+                      }});
+  ASSERT_TRUE(server.ok()) << server.status();
+  const std::string answer =
+      HttpGet((*server)->port(), "/a/%41?b=c&d=?e HTTP/1.0\r\nhOsT:  here:1 \r\nX:");
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 409 Conflict\r\nContent-Type: text/x\r\n"));
+  EXPECT_THAT(answer, HasSubstr("\r\nX-Y: z\r\n\r\nb"));
+  ASSERT_EQ(seen.size(), 1u);
+  EXPECT_EQ(seen[0].path, "/a/%41");
+  EXPECT_EQ(seen[0].query, "b=c&d=?e");
+  EXPECT_EQ(seen[0].host, "here:1");
+  EXPECT_THAT(HttpGet((*server)->port(), "/a", "HEAD"), EndsWith("X-Y: z\r\n\r\n"));
+  for (const char* method : {"POST", "PUT", "DELETE", "OPTIONS", "CONNECT", "get"}) {
+    EXPECT_THAT(HttpGet((*server)->port(), "/a", method), StartsWith("HTTP/1.1 405")) << method;
+  }
+  EXPECT_EQ(seen.size(), 2u);
 }
 
 // 64 of them, a byte a second, once kept all threads: Kubernetes would have restarted the pod.

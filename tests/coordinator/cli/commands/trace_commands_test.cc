@@ -136,6 +136,29 @@ TEST_F(TraceCommandsTest, TimelineDrawsTheNewestStepAndItsLedger) {
                         "rank 1   23.00  47.00    13.00  2.00  8.00  7.00  100.00   63.9 %\n"));
 }
 
+// Steps of this test wait for a checkpoint, but one.
+TEST_F(TraceCommandsTest, TimelineIsOfAPlainStepUnlessOneIsGiven) {
+  std::vector<std::pair<int64_t, int64_t>> asked;
+  jobs_.trace = [&](const StreamJobTraceRequest& request, TraceWriter* writer) {
+    asked.emplace_back(request.first_step(), request.last_step());
+    StreamJobTraceResponse response;
+    response.set_rank(request.rank());
+    *response.mutable_record()->mutable_program() = MakeProgram();
+    writer->Write(response);
+    for (int64_t step = request.first_step(); step <= request.last_step(); ++step) {
+      *response.mutable_record()->mutable_step() = MakeStep(step);
+      if (step == 27) response.mutable_record()->mutable_step()->clear_checkpoint_waits();
+      writer->Write(response);
+    }
+    return grpc::Status::OK;
+  };
+  EXPECT_EQ(Run({"job", "timeline", "gpt"}), kOk) << err();
+  EXPECT_THAT(out(), StartsWith("job gpt step 27: "));
+  EXPECT_EQ(Run({"job", "timeline", "gpt", "--step", "29"}), kOk) << err();
+  EXPECT_THAT(out(), StartsWith("job gpt step 29: "));
+  EXPECT_EQ(asked, (std::vector<std::pair<int64_t, int64_t>>{{21, 30}, {27, 27}, {29, 29}}));
+}
+
 TEST_F(TraceCommandsTest, TimelineWritesAPicture) {
   const std::string file = dir_ + "/step.svg";
   EXPECT_EQ(Run({"job", "timeline", "gpt", "--step", "7", "--rank", "1", "--svg", file}), kOk);

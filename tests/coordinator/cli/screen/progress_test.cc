@@ -135,6 +135,40 @@ TEST(LossCurveTest, CountsWhatIsNotFinite) {
   EXPECT_THAT(DrawCurve({}, "step", {}), ElementsAre("no points yet"));
 }
 
+TEST(LossCurveTest, ASpikeDoesNotFlattenTheRest) {
+  const CurveStyle style{.width = 40, .height = 8, .braille = false};
+  std::vector<CurvePoint> points = Decay(100);
+  EXPECT_THAT(DrawCurve(points, "step", style).back(), testing::Not(HasSubstr("beyond")));
+  points[49].y = 1e6;
+  points[69].y = -1e6;
+  const std::vector<std::string> lines = DrawCurve(points, "step", style);
+  EXPECT_THAT(lines.back(), HasSubstr("step (2 beyond the scale)"));
+  // The middle 96 % are from 0.06 to 7.24, and the scale has as much again on either side.
+  EXPECT_THAT(lines[0], testing::ContainsRegex("^ 14\\.42 \\| +\\*$"));
+  EXPECT_THAT(lines[7], testing::ContainsRegex("^-7\\.125 \\| +\\*$"));
+}
+
+TEST(LossCurveTest, FewPointsAreAllWithinTheScale) {
+  std::vector<CurvePoint> points = Decay(19);
+  points[5].y = 1000;
+  const auto lines = DrawCurve(points, "step", {.width = 40, .height = 4, .braille = false});
+  EXPECT_THAT(lines.front(), HasSubstr("1000 |"));
+  EXPECT_THAT(lines.back(), testing::Not(HasSubstr("beyond")));
+}
+
+TEST(LossCurveTest, HeldOutLossesAreMarksOnTheSameScale) {
+  const std::vector<CurvePoint> points = {{1, 0}, {2, 1}, {3, 2}, {4, 3}};
+  EXPECT_THAT(
+      DrawCurve(points, "step", {.width = 30, .height = 4, .braille = false},
+                {{2, 1.9}, {4, 3}, {4, kNan}}),
+      ElementsAre("3 |                      ****o", "  |         o   *********", "  |     ********",
+                  "0 |*****", "  +---------------------------", "   1    step (o held-out)    4"));
+  const auto wide = DrawCurve(points, "step", {.width = 40, .height = 4}, {{4, 9}});
+  EXPECT_THAT(wide.front(), testing::StartsWith("9 "));
+  EXPECT_THAT(wide.front(), testing::EndsWith("○"));
+  EXPECT_THAT(wide.back(), HasSubstr("step (○ held-out)"));
+}
+
 TEST(LossCurveTest, ASinglePointAndAFlatCurveAreDrawn) {
   const auto one = DrawCurve({{5, 2}}, "step", {.width = 24, .height = 3, .braille = false});
   EXPECT_THAT(one,

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "coordinator/cli/trace/timeline.h"
 
+#include <set>
+
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "coordinator/cli/trace/palette.h"
 #include "coordinator/cli/trace/timeline_svg.h"
 #include "coordinator/cli/trace/timeline_text.h"
 #include "gmock/gmock.h"
@@ -137,6 +141,21 @@ TEST(TimelineSvgTest, TextIsEscapedAndThePaletteIsWhatIsUsed) {
   EXPECT_THAT(svg, HasSubstr("emulated link  ·  3 machines aligned by wall clock"));
   EXPECT_THAT(svg, HasSubstr("checkpoint wait"));
   EXPECT_THAT(svg, Not(HasSubstr("recompute")));
+}
+
+// Whoever prefers dark gets other values of the same names, and nothing is painted outside them.
+TEST(TimelineSvgTest, EveryColourHasADarkOne) {
+  const std::string svg = DrawTimelineSvg(TwoRanks());
+  EXPECT_THAT(svg, HasSubstr("@media (prefers-color-scheme: dark) {\n"));
+  std::set<std::string> known;
+  for (const PaletteColor& color : kPalette) {
+    known.insert({color.light, color.dark});
+    EXPECT_THAT(svg, HasSubstr(absl::StrCat("[fill=\"", color.light, "\"] { fill: ")));
+  }
+  for (size_t at = svg.find('#'); at != std::string::npos; at = svg.find('#', at + 1)) {
+    if (svg.compare(at - 1, 1, "(") == 0) continue;  // url(#exposed)
+    EXPECT_EQ(known.count(svg.substr(at, 7)), 1u) << svg.substr(at, 7);
+  }
 }
 
 // A step of many operations stays a picture that one can mail.

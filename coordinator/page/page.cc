@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Decides who may look, finds what a path names, and adds the headers that confine the page: it
+// loads and runs nothing but its own files, sends nothing, and no other page may read or frame it.
+
+#include "coordinator/page/page.h"
+
+#include <arpa/inet.h>
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "coordinator/page/answers.h"
+#include "coordinator/page/files.h"
+#include "proto/base/address.h"
+#include "proto/base/printable.h"
+#include "proto/base/status_macros.h"
+
+namespace stretto::page {
+namespace {
+
+using monitoring::Answer;
+using monitoring::Request;
+
+constexpr char kJson[] = "application/json; charset=utf-8";
+constexpr char kSvg[] = "image/svg+xml; charset=utf-8";
+// What a browser may do with an answer besides showing it.
+constexpr char kPagePolicy[] =
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+// A picture has its style inside, and nothing to load.
+constexpr char kPicturePolicy[] = "default-src 'none'; style-src 'unsafe-inline'";
+
+std::string Confined(const char* policy) {
+  return absl::StrCat("Content-Security-Policy: ", policy,
+                      "\r\nX-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n"
+                      "Cross-Origin-Resource-Policy: same-origin\r\n"
+                      "Cross-Origin-Opener-Policy: same-origin\r\n");
+}
+
+int CodeOf(const absl::Status& status) {
+  if (absl::IsInvalidArgument(status)) return 400;
+  if (absl::IsPermissionDenied(status)) return 403;
+  if (absl::IsNotFound(status)) return 404;
+  return absl::IsFailedPrecondition(status) ? 409 : 503;
+}
+
+// A page of somebody else, whose name leads to this address for a moment, could read what this port
+// shows to its reader. Its requests have that name.
+absl::Status CheckHost(const std::string& host) {
+  if (host.empty()) return absl::OkStatus();  // no browser
+  absl::string_view name = host;
+  if (const size_t end = name.rfind(']'); end != absl::string_view::npos) {
+    name = name.substr(0, end);
+    absl::ConsumePrefix(&name, "[");
+  } else {
+    name = name.substr(0, name.find(':'));
+  }
+  in6_addr address;
+  const std::string text(name);
+  if (absl::EqualsIgnoreCase(name, "localhost") ||
+      inet_pton(AF_INET, text.c_str(), &address) == 1 ||
+      inet_pton(AF_INET6, text.c_str(), &address) == 1) {
+    return absl::OkStatus();
+  }
+  return absl::PermissionDeniedError(
+      absl::StrCat("the page: found Host ", Escaped(host), ", expected localhost or a number"));
+}
+
+// Returns the value of a parameter of a query; empty if it is not there.
+std::string Parameter(const std::string& query, absl::string_view name) {
+  for (absl::string_view part : absl::StrSplit(query, '&')) {
+    if (absl::ConsumePrefix(&part, name) && absl::ConsumePrefix(&part, "=")) {
+      return std::string(part);
+    }
+  }
+  return "";
+}
+
+absl::StatusOr<int64_t> StepIn(const std::string& query) {
+  const std::string text = Parameter(query, "step");
+  int64_t step = 0;
+  if (text.empty() || (absl::SimpleAtoi(text, &step) && step > 0)) return step;
+  return absl::InvalidArgumentError(
+      absl::StrCat("step: found ", Escaped(text), ", expected a number from 1"));
+}
+
+absl::Status NoSuchPath(const std::string& path) {
+  return absl::NotFoundError(absl::StrCat("found ", Escaped(path),
+                                          ", expected a path of the page (/), /metrics, /healthz "
+                                          "or /readyz"));
+}
+
+absl::StatusOr<Answer> JsonAnswer(absl::StatusOr<std::string> json) {
+  if (!json.ok()) return json.status();
+  return Answer{.type = kJson, .body = *std::move(json), .headers = Confined(kPagePolicy)};
+}
+
+absl::StatusOr<Answer> Picture(absl::StatusOr<std::string> svg) {
+  if (!svg.ok()) return svg.status();
+  return Answer{.type = kSvg, .body = *std::move(svg), .headers = Confined(kPicturePolicy)};
+}
+
+}  // namespace
+
+absl::Status PageAccess(const service::ServerOptions& options, const std::string& metrics_listen) {
+  if (!options.tls.empty()) {
+    return absl::PermissionDeniedError(
+        "the page: found a coordinator with TLS, expected one without: certificates decide who may "
+        "see a job, and this port asks for none. stretto job list, watch and timeline show the "
+        "same");
+  }
+  const absl::StatusOr<Address> address = ParseAddress(metrics_listen);
+  if (options.insecure_listen_beyond_loopback || (address.ok() && IsLoopback(*address))) {
+    return absl::OkStatus();
+  }
+  return absl::PermissionDeniedError(
+      absl::StrCat("the page: found --metrics-listen ", metrics_listen,
+                   ", expected a loopback address, because the page shows more than metrics. "
+                   "--insecure-listen-beyond-loopback allows it, and opens the API as well"));
+}
+
+void Page::Show(std::shared_ptr<service::Reader> reader) {
+  const MutexLock lock(mu_);
+  reader_ = std::move(reader);
+}
+
+absl::StatusOr<std::shared_ptr<service::Reader>> Page::CurrentReader() {
+  const MutexLock lock(mu_);
+  if (reader_ != nullptr) return reader_;
+  return absl::UnavailableError("this coordinator starts, ends, or waits as a standby");
+}
+
+Answer Page::Get(const Request& request) {
+  absl::StatusOr<Answer> answer = Find(request);
+  if (answer.ok()) return *std::move(answer);
+  return {.code = CodeOf(answer.status()),
+          .body = absl::StrCat(answer.status().message(), "\n"),
+          .headers = Confined(kPagePolicy)};
+}
+
+absl::StatusOr<Answer> Page::Find(const Request& request) {
+  RETURN_IF_ERROR(access_);
+  RETURN_IF_ERROR(CheckHost(request.host));
+  const std::string path = request.path == "/" ? "/index.html" : request.path;
+  for (const File& file : Files()) {
+    if (path == file.path) {
+      return Answer{.type = file.type, .body = file.content, .headers = Confined(kPagePolicy)};
+    }
+  }
+  if (path == "/palette.css") {
+    return Answer{
+        .type = "text/css; charset=utf-8", .body = PaletteCss(), .headers = Confined(kPagePolicy)};
+  }
+  const std::vector<std::string> parts = absl::StrSplit(path, '/');  // "", "api", "jobs", ...
+  if (parts.size() < 3 || parts[1] != "api") return NoSuchPath(path);
+  ASSIGN_OR_RETURN(const std::shared_ptr<service::Reader> reader, CurrentReader());
+  if (parts.size() == 3) {
+    const std::string token = Parameter(request.query, "page_token");
+    if (parts[2] == "jobs") return JsonAnswer(JobsJson(*reader, token));
+    if (parts[2] == "workers") return JsonAnswer(WorkersJson(*reader, token));
+    return NoSuchPath(path);
+  }
+  if (parts[2] != "jobs" || parts.size() > 5) return NoSuchPath(path);
+  const std::string name = absl::StrCat("jobs/", parts[3]);
+  if (parts.size() == 4) return JsonAnswer(JobJson(*reader, name));
+  if (parts[4] == "events") return JsonAnswer(EventsJson(*reader, name));
+  if (parts[4] == "steps") return JsonAnswer(StepsJson(*reader, name));
+  if (parts[4] != "timeline.svg") return NoSuchPath(path);
+  ASSIGN_OR_RETURN(const int64_t step, StepIn(request.query));
+  return Picture(TimelineSvg(*reader, name, step));
+}
+
+}  // namespace stretto::page

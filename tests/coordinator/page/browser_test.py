@@ -1,0 +1,238 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The coordinator's page in headless Chromium, on a real cluster: a job that has trained, one that failed with a text that would be
+markup, and one that waits. At two sizes, light and dark: what people see is there, nothing is wider than the window, no script
+fails, and nothing is loaded from elsewhere. Pictures are kept for whoever wants to look.
+
+  browser_test.py BIN PICTURES
+
+Chromium is driven over a pipe (--remote-debugging-pipe), so no library is needed.
+"""
+
+import base64
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+BIN, PICTURES = (pathlib.Path(argument).resolve() for argument in sys.argv[1:])
+DEADLINE_SECONDS = 90
+SIZES = {"desk": (1440, 1000), "phone": (390, 844)}
+MARKUP = "<img src=x onerror=alert(1)>"
+JOB = """\
+name: {name}
+model: {{preset: gpt-tiny}}
+data: {{prefix: "{data}"}}
+parallelism: {{tp_size: 2}}
+schedule: {{name: domino_row, parameters: {{slices: 2}}}}
+precision: f32
+steps: {steps}
+micro_batch_size: 2
+checkpoint: {{interval_steps: 20}}
+eval: {{interval_steps: 10, batches: 1, prefix: held}}
+emulated_link: {{gigabits_per_second: 2, latency_microseconds: 50}}
+"""
+
+
+class Browser:
+    """One tab of a Chromium."""
+
+    def __init__(self, program, folder):
+        to_browser, ours_out = os.pipe()
+        ours_in, from_browser = os.pipe()
+        # The browser reads what we ask from descriptor 3 and answers on 4.
+        self.child = subprocess.Popen(
+            ["bash", "-c", f'exec 3<&{to_browser} 4>&{from_browser}; exec "$0" "$@"', program, "--headless=new", "--no-sandbox",
+             "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking",
+             "--remote-debugging-pipe", f"--user-data-dir={folder / 'profile'}", "about:blank"],
+            pass_fds=(to_browser, from_browser), stdout=subprocess.DEVNULL,
+            stderr=open(folder / "chromium.log", "w"), start_new_session=True)
+        os.close(to_browser)
+        os.close(from_browser)
+        self.out, self.incoming = os.fdopen(ours_out, "wb", 0), os.fdopen(ours_in, "rb", 0)
+        self.number, self.rest, self.session = 0, b"", None
+        self.errors, self.requests = [], []
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.call(f"{domain}.enable")
+
+    def call(self, method, **parameters):
+        self.number += 1
+        message = {"id": self.number, "method": method, "params": parameters}
+        if self.session:
+            message["sessionId"] = self.session
+        self.out.write(json.dumps(message).encode() + b"\0")
+        while True:
+            answer = self.read()
+            if answer.get("id") == self.number:
+                assert "error" not in answer, (method, answer["error"])
+                return answer["result"]
+            self.note(answer)
+
+    def read(self):
+        while b"\0" not in self.rest:
+            block = os.read(self.incoming.fileno(), 1 << 20)
+            assert block, "chromium has ended"
+            self.rest += block
+        message, self.rest = self.rest.split(b"\0", 1)
+        return json.loads(message)
+
+    def note(self, event):
+        method, parameters = event.get("method"), event.get("params", {})
+        if method == "Runtime.exceptionThrown":
+            self.errors.append(json.dumps(parameters["exceptionDetails"])[:600])
+        elif method == "Runtime.consoleAPICalled" and parameters["type"] in ("error", "warning", "assert"):
+            self.errors.append(json.dumps(parameters["args"])[:600])
+        elif method == "Log.entryAdded" and parameters["entry"]["level"] in ("error", "warning"):
+            self.errors.append(f"{parameters['entry']['text']} {parameters['entry'].get('url', '')}")
+        elif method == "Network.requestWillBeSent":
+            self.requests.append(parameters["request"]["url"])
+
+    def evaluate(self, expression):
+        result = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in result, (expression, result)
+        return result["result"].get("value")
+
+    def until(self, expression):
+        deadline = time.monotonic() + DEADLINE_SECONDS
+        while not self.evaluate(expression):
+            assert time.monotonic() < deadline, (expression, self.evaluate("document.body.innerText")[:2000], self.errors)
+            time.sleep(0.1)
+
+    def show(self, url, size, scheme):
+        width, height = SIZES[size]
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+        self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        self.call("Page.navigate", url="about:blank")
+        self.call("Page.navigate", url=url)
+
+    def picture(self, path):
+        height = min(self.evaluate("document.documentElement.scrollHeight"), 4000)
+        width = self.evaluate("innerWidth")
+        data = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True,
+                         clip={"x": 0, "y": 0, "width": width, "height": height, "scale": 1})["data"]
+        path.write_bytes(base64.b64decode(data))
+
+    def close(self):
+        os.killpg(self.child.pid, signal.SIGKILL)
+        self.child.wait()
+
+
+def run(*command, code=0):
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=120)
+    assert done.returncode == code, (command, done.returncode, done.stdout, done.stderr)
+    return done.stdout
+
+
+def start_cluster(folder):
+    """`stretto up` with three jobs; returns it and the address of the page."""
+    up = subprocess.Popen([BIN / "stretto", "up", "--slots", "2", "--listen", "127.0.0.1:0", "--state-dir", folder / "state"],
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    text = ""
+    while "job submit" not in text:
+        line = up.stdout.readline()
+        assert line, text
+        text += line
+    page = re.search(r"^page +(http://\S+/)$", text, re.M)[1]
+    coordinator = re.search(r"^coordinator +(\S+)", text, re.M)[1]
+    (folder / "text.txt").write_text("The quick brown fox jumps over the lazy dog.\n" * 400)
+    for data in ("text", "held"):
+        run(BIN / "stretto-data", "prepare", folder / "text.txt", "--output", folder / "state/data" / data)
+    stretto = [BIN / "stretto", "--coordinator", coordinator]
+
+    def submit(name, *flags, data="text", steps=60, code=0):
+        (folder / "job.yaml").write_text(JOB.format(name=name, data=data, steps=steps))
+        run(*stretto, "job", "submit", folder / "job.yaml", *flags, code=code)
+
+    submit("trained", "--wait")
+    submit("failed", "--no-look", "--wait", data=MARKUP, code=3)
+    submit("training", steps=1_000_000)
+    submit("waiting")
+    return up, page
+
+
+# What each look must find, as expressions that are true.
+LIST = ["document.querySelectorAll('tbody tr').length === 4", "document.body.innerText.includes('1 worker ready')",
+        "[...document.querySelectorAll('.badge')].map(b => b.innerText).join() === 'pending,running,failed,succeeded'",
+        "document.querySelector('.bar.small span') !== null"]
+TRAINED = [
+    "document.querySelector('h1').innerText === 'trained'",
+    "document.querySelector('img.timeline').naturalWidth > 0 && !document.querySelector('img.timeline').hidden",
+    "document.querySelectorAll('.curve').length === 2",  # training and held-out
+    "document.querySelectorAll('.rank .bar').length === 2",
+    "document.body.innerText.includes('held-out loss')",
+    "[...document.querySelectorAll('h2')].map(h => h.innerText).join() === "
+    "'Loss,Where every second goes,Timeline of a step,Ranks,Conditions,Events'",
+]
+FAILED = [
+    "document.querySelector('.failure .message').innerText.includes('<img src=x onerror=alert(1)>')",
+    "document.querySelectorAll('img[src=x]').length === 0",
+]
+EVERYWHERE = [
+    "document.documentElement.scrollWidth <= innerWidth",
+    "getComputedStyle(document.body).backgroundColor === (matchMedia('(prefers-color-scheme: dark)').matches"
+    " ? 'rgb(21, 24, 27)' : 'rgb(251, 250, 247)')",
+]
+
+
+def check(browser, page):
+    for size in SIZES:
+        for scheme in ("light", "dark"):
+            for name, path, facts in (("jobs", "#/", LIST), ("job", "#/jobs/trained", TRAINED),
+                                      ("failed", "#/jobs/failed", FAILED)):
+                browser.show(page + path, size, scheme)
+                browser.until("document.querySelector('main .card') !== null")
+                for fact in [*facts, *EVERYWHERE]:
+                    browser.until(fact)
+                browser.picture(PICTURES / f"{name}-{size}-{scheme}.png")
+    # By click, and back; a running job moves on by itself.
+    browser.show(page, "desk", "light")
+    browser.until("document.querySelector('a[href=\"#/jobs/training\"]') !== null")
+    browser.evaluate("document.querySelector('a[href=\"#/jobs/training\"]').click()")
+    browser.until("document.querySelector('h1')?.innerText === 'training'")
+    step = browser.evaluate("document.querySelector('.fact dd').innerText")
+    browser.until(f"document.querySelector('.fact dd').innerText !== {json.dumps(step)}")
+    browser.evaluate("history.back()")
+    browser.until("document.querySelectorAll('tbody tr').length === 4")
+    assert not browser.errors, browser.errors
+    elsewhere = [url for url in browser.requests if not url.startswith((page, "about:", f"blob:{page}"))]
+    assert not elsewhere, elsewhere
+    # What is not there is said, in words.
+    browser.show(page + "#/jobs/none", "desk", "light")
+    browser.until("document.querySelector('main').innerText.includes('no job \"none\"')")
+
+
+def main():
+    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if program is None:
+        print("skipped: no chromium here (deploy/install_packages.sh --with-full-tests)")
+        return 77
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="stretto-page-"))
+    up, page = start_cluster(folder)
+    try:
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(page, timeout=10) as answer:
+            assert "frame-ancestors 'none'" in answer.headers["Content-Security-Policy"], answer.headers
+        browser = Browser(program, folder)
+        try:
+            check(browser, page)
+        finally:
+            browser.close()
+    finally:
+        up.send_signal(signal.SIGINT)
+        up.wait(60)
+    shutil.rmtree(folder, ignore_errors=True)
+    print(f"pictures in {PICTURES}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
