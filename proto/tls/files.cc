@@ -81,22 +81,11 @@ absl::StatusOr<std::vector<X509Pointer>> ReadChain(const Files& files) {
             absl::InvalidArgumentError("found no certificate, expected one in PEM form"));
 }
 
-absl::Status CheckKeyMode(const std::string& flag, const std::string& path) {
-  struct stat info = {};
-  if (::stat(path.c_str(), &info) != 0) return ErrnoStatus(errno, absl::StrCat(flag, ": ", path));
-  if ((info.st_mode & S_IRWXO) == 0) return absl::OkStatus();
-  return At(flag, path,
-            absl::FailedPreconditionError(
-                absl::StrFormat("found mode %04o, which lets everybody on this machine have the "
-                                "key; expected 0600, or 0640 for a group",
-                                info.st_mode & 07777u)));
-}
-
 absl::Status CheckKey(const Files& files, X509* leaf) {
   const std::string& path = files.key;
   const std::string flag = FlagOf(files, kKey);
   ASSIGN_OR_RETURN(const std::string text, ReadPem(flag, path));
-  RETURN_IF_ERROR(CheckKeyMode(flag, path));
+  if (const absl::Status mode = CheckKeyMode(path); !mode.ok()) return At(flag, path, mode);
   const std::unique_ptr<BIO, decltype(&BIO_free)> bio(
       BIO_new_mem_buf(text.data(), static_cast<int>(text.size())), BIO_free);
   // A daemon cannot ask anybody for a passphrase.
@@ -125,6 +114,16 @@ absl::StatusOr<std::vector<X509Pointer>> ReadOurs(const Files& files, absl::Time
 }
 
 }  // namespace
+
+absl::Status CheckKeyMode(const std::string& path) {
+  struct stat info = {};
+  if (::stat(path.c_str(), &info) != 0) return ErrnoStatus(errno, absl::StrCat("stat ", path));
+  if ((info.st_mode & S_IRWXO) == 0) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrFormat("found mode %04o, which lets everybody on this machine have the key; "
+                      "expected 0600, or 0640 for a group",
+                      info.st_mode & 07777u));
+}
 
 absl::StatusOr<Identity> CheckFiles(const Files& files, Role role, absl::Time now) {
   RETURN_IF_ERROR(CheckAllGiven(files));

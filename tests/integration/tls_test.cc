@@ -82,34 +82,6 @@ TEST_F(TlsClusterTest, TrainsAndWritesDownWho) {
                                           "result=PERMISSION_DENIED\n"));
 }
 
-TEST_F(TlsClusterTest, CertificatesOfTheScriptServe) {
-  Process make({"/bin/sh", "-c", "command -v openssl"}, Path("openssl"));
-  if (make.Wait() != 0) GTEST_SKIP() << "no openssl program here";
-  const std::string script = std::string(STRETTO_SOURCE_DIR) + "/deploy/tls/make_certificates.sh";
-  const auto run = [&](const Arguments& arguments) {
-    Arguments argv = {"/bin/bash", script, Path("tls")};
-    argv.insert(argv.end(), arguments.begin(), arguments.end());
-    const Outcome outcome = RunDaemon(argv);
-    EXPECT_EQ(outcome.code, 0) << outcome.err;
-  };
-  run({"--coordinator", "localhost", "127.0.0.1", "--worker", "node-a", "node-b"});
-  const auto files = [&](const std::string& name) -> tls::Files {
-    return {Path("tls/ca.crt"), Path("tls/" + name + ".crt"), Path("tls/" + name + ".key")};
-  };
-  StartCoordinator(Flags(files("coordinator")));
-  StartWorker("node-a", 1, Flags(files("worker-node-a")));
-  Become(files("user-admin"));
-  EXPECT_THAT(Stretto({"worker", "list"}).out, HasSubstr("node-a"));
-  // Another certificate of the same CA, for a node that comes later and for one that is renewed.
-  const std::string before = ContentOf(files("worker-node-a").certificate);
-  run({"--worker", "node-a", "node-c"});
-  EXPECT_NE(ContentOf(files("worker-node-a").certificate), before);
-  StartWorker("node-c", 1, Flags(files("worker-node-c")));
-  struct stat key = {};
-  ASSERT_EQ(stat(files("worker-node-c").key.c_str(), &key), 0);
-  EXPECT_EQ(key.st_mode & 0777u, 0600u);
-}
-
 TEST_F(TlsClusterTest, ClientsThatDoNotBelongAreToldWhy) {
   StartTlsCoordinator();
   EXPECT_THAT(ListJobsError(),
