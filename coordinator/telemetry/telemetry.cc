@@ -64,6 +64,10 @@ void Show(const ClusterState& state, Families* families) {
     families->Add(Row(kMetrics, "stretto_connections_refused_total"), {limit},
                   static_cast<double>(count));
   }
+  if (state.revocations_current) {
+    families->Add(Row(kMetrics, "stretto_revocation_lists_current"), {},
+                  *state.revocations_current ? 1 : 0);
+  }
   for (const auto& [what, seconds] : state.straggler_seconds) {
     families->Add(Row(kMetrics, "stretto_straggler_seconds_total"),
                   {what.first, absl::StrCat(what.second)}, seconds);

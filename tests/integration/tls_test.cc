@@ -82,6 +82,48 @@ TEST_F(TlsClusterTest, TrainsAndWritesDownWho) {
                                           "result=PERMISSION_DENIED\n"));
 }
 
+// With the certificates of `stretto ca`, as on docs/operations/SECURE.md.
+TEST_F(TlsClusterTest, WhoIsRevokedIsRefusedAndNobodyElseNotices) {
+  const auto ca = [&](const std::string& command, const Arguments& arguments) {
+    Arguments argv = {STRETTO_BINARY_DIR "/stretto", "ca", command, Path("tls")};
+    argv.insert(argv.end(), arguments.begin(), arguments.end());
+    const Outcome outcome = RunDaemon(argv);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+  };
+  const auto files = [&](const std::string& name) -> tls::Files {
+    return {Path("tls/ca.crt"), Path("tls/" + name + ".crt"), Path("tls/" + name + ".key")};
+  };
+  ca("init", {});
+  ca("issue", {"--coordinator-host", "localhost", "127.0.0.1", "--worker", "node-a", "node-b",
+               "--user", "ada/admin", "bob/submitter/default"});
+  Arguments flags = Flags(files("coordinator"));
+  flags.insert(flags.end(), {"--tls-crl", Path("tls/ca.crl")});
+  StartCoordinator(flags);
+  StartWorker("node-a", 2, Flags(files("worker-node-a")));
+  StartWorker("node-b", 1, Flags(files("worker-node-b")));
+  Become(files("user-bob"));
+  ASSERT_EQ(Stretto(Submit({.name = "steady", .steps = 40, .more = kSlow}, {})).code, 0);
+  AwaitStep("steady", 2);
+  ca("revoke", {"user-bob", "worker-node-b", "--reason", "keyCompromise"});
+  EXPECT_TRUE(Eventually([&] { return Stretto({"job", "list"}).code == 1; }));
+  EXPECT_THAT(ListJobsError(), HasSubstr("stretto.local/stretto/user/bob/submitter/default): "
+                                         "found it revoked by its CA"));
+  Become(files("user-ada"));
+  EXPECT_TRUE(Eventually([&] {
+    return Stretto({"worker", "list"}).out.find("LOST") != std::string::npos;
+  }));
+  EXPECT_TRUE(Eventually(
+      [&] { return worker("node-b").err().find("found it revoked") != std::string::npos; }));
+  // A new certificate for the node, and its daemon comes back by itself.
+  ca("issue", {"--worker", "node-b"});
+  EXPECT_TRUE(Eventually([&] {
+    return Stretto({"worker", "list"}).out.find("LOST") == std::string::npos;
+  }));
+  const Json job = AwaitState("steady", "succeeded");
+  EXPECT_EQ(job["attempt"], 1);
+  EXPECT_EQ(NumbersOf(Steps("steady")), Range(1, 40));
+}
+
 TEST_F(TlsClusterTest, ClientsThatDoNotBelongAreToldWhy) {
   StartTlsCoordinator();
   EXPECT_THAT(ListJobsError(),
