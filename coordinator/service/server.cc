@@ -280,8 +280,12 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
     impl->fronted.server->GetHealthCheckService()->SetServingStatus(name, true);
   }
   telemetry.SetClusterState([driver = &impl->driver, clock = &clock,
-                             front = impl->fronted.front.get(), revocations = impl->revocations] {
+                             front = impl->fronted.front.get(), revocations = impl->revocations,
+                             files = options.tls] {
     telemetry::ClusterState state = ReadClusterState(*driver, clock->Now());
+    for (const tls::Lifetime& lifetime : tls::ReadLifetimes(files)) {
+      state.certificates[lifetime.of] = {lifetime.begin, lifetime.end};
+    }
     if (revocations != nullptr) state.revocations_current = revocations->status().ok();
     state.connections = front->connections();
     state.connections_refused = {{"all", front->refused_in_all()},

@@ -32,6 +32,8 @@ struct ClusterState {
   int64_t connections = 0;                                                  // to the gRPC port
   std::map<std::string, int64_t> connections_refused;  // by the limit: all, machine
   std::optional<bool> revocations_current;             // none without revocation lists
+  // By whose it is, "own" or "ca": begin and end.
+  std::map<std::string, std::pair<absl::Time, absl::Time>> certificates;
 };
 
 // Thread-safe.

@@ -155,4 +155,20 @@ absl::Status CheckClientFiles(const Files& files, absl::Time now) {
   return files.key.empty() ? absl::OkStatus() : ReadOurs(files, now).status();
 }
 
+std::vector<Lifetime> ReadLifetimes(const Files& files) {
+  std::vector<Lifetime> lifetimes;
+  if (files.certificate.empty()) return lifetimes;
+  const std::vector<X509Pointer> ours = ReadCertificates(ReadFile(files.certificate).value_or(""));
+  if (ours.empty()) return lifetimes;
+  lifetimes.push_back({"own", BeginOf(*ours.front()), EndOf(*ours.front())});
+  for (const X509Pointer& root : ReadCertificates(ReadFile(files.ca).value_or(""))) {
+    // The one that ours, or the last of its intermediate ones, is by; others are of a CA that comes
+    // or goes.
+    if (X509_check_issued(root.get(), ours.back().get()) != X509_V_OK) continue;
+    lifetimes.push_back({"ca", BeginOf(*root), EndOf(*root)});
+    break;
+  }
+  return lifetimes;
+}
+
 }  // namespace stretto::tls

@@ -40,4 +40,14 @@ absl::Status CheckClientFiles(const Files& files, absl::Time now);
 // stat.
 absl::Status CheckKeyMode(const std::string& path);
 
+// When a certificate begins and ends.
+struct Lifetime {
+  std::string of;  // "own", or "ca" for the CA that issued our own
+  absl::Time begin, end;
+};
+
+// Returns those of the files as they are now, whether or not they are valid; without those that
+// cannot be read, and nothing if `files` are empty().
+std::vector<Lifetime> ReadLifetimes(const Files& files);
+
 }  // namespace stretto::tls

@@ -161,6 +161,24 @@ TEST_F(RevokedTest, ABadListStopsTheStart) {
   golden_.Add(refused(), {"--tls-crl: open /no/such.crl"});
 }
 
+TEST_F(RevokedTest, MetricsShowWhenCertificatesEnd) {
+  const std::string begin = "stretto_certificate_begin_timestamp_seconds{certificate=\"",
+                    end = "stretto_certificate_end_timestamp_seconds{certificate=\"";
+  for (const std::string& metric : {begin, end}) {
+    EXPECT_THAT(telemetry_.Text(), HasSubstr(metric + "own\"} "));
+    EXPECT_THAT(telemetry_.Text(), HasSubstr(metric + "ca\"} "));
+  }
+  // A replaced file is seen at the next scrape.
+  const std::string before = telemetry_.Text();
+  tls::Certificate longer = tls::kCoordinatorCertificate;
+  longer.end = absl::Hours(9);
+  ca_.Write(folder_, "coordinator", longer);
+  const auto own = [&](const std::string& text) {
+    return text.substr(text.find(end + "own"), 100);
+  };
+  EXPECT_NE(own(telemetry_.Text()), own(before));
+}
+
 TEST_F(RevokedTest, WithoutTheFlagNothingIsShown) {
   tls_crl_ = "";
   Start(coordinator::NewMemoryStore());
