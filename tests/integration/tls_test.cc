@@ -162,7 +162,7 @@ TEST_F(TlsClusterTest, ClientsThatDoNotBelongAreToldWhy) {
   EXPECT_EQ(by_name.code, 0) << by_name.err;
   const Outcome up = Stretto({"up", "--tls-ca", "x"});
   EXPECT_EQ(up.code, 2);
-  EXPECT_THAT(up.err, HasSubstr("`stretto up` does not use TLS"));
+  EXPECT_THAT(up.err, HasSubstr("`stretto up` makes certificates of its own"));
 }
 
 TEST_F(TlsClusterTest, TlsAgainstAPlainCoordinatorIsToldToLeaveItOut) {
