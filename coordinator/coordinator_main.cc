@@ -338,6 +338,10 @@ int Main(int argc, char** argv) {
       "--tls-key", options.server.tls.key,
       "PEM file with the private key of that certificate; the three --tls flags enable TLS, "
       "and their files are read again when they change");
+  app.add_option("--tls-crl", options.server.tls_crl,
+                 "PEM file with revocation lists of that CA; calls with a certificate in them are "
+                 "refused, and open ones end. It is read again when it changes")
+      ->needs("--tls-ca");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

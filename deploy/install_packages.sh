@@ -14,13 +14,13 @@ set -euo pipefail
 packages=(
   build-essential cmake ninja-build ccache pkg-config
   libgrpc++-dev protobuf-compiler-grpc libprotobuf-dev protobuf-compiler libabsl-dev
-  prometheus-cpp-dev libspdlog-dev libfmt-dev libsqlite3-dev libssl-dev openssl
+  prometheus-cpp-dev libspdlog-dev libfmt-dev libsqlite3-dev libssl-dev
   libyaml-cpp-dev libcli11-dev nlohmann-json3-dev
   libdnnl-dev libgloo-dev libsentencepiece-dev libpcre2-dev libre2-dev
 )
 tests=(libgtest-dev libgmock-dev python3-grpcio grpc-proto protobuf-compiler-grpc curl zstd prometheus zsh fish groff-base
   python3-protobuf python3-setuptools python3-wheel python3-pandas
-  python3-yaml python3-jsonschema python3-pip iproute2 file debootstrap systemd sqlite3 etcd-server etcd-client e2fsprogs)
+  openssl python3-yaml python3-jsonschema python3-pip iproute2 file debootstrap systemd sqlite3 etcd-server etcd-client e2fsprogs)
 
 full_tests=(chromium buildah podman runc netavark aardvark-dns iptables catatonit)
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "coordinator/cli/app.h"
 
+#include "coordinator/cli/ca_flags.h"
 #include "coordinator/cli/cluster_flags.h"
 #include "coordinator/cli/cluster_names.h"
 #include "coordinator/cli/command_line.h"
@@ -36,6 +37,7 @@ ExitCode RunApp(const std::vector<std::string>& arguments, const AppEnvironment&
   AddTopCommand(line);
   AddWorkerCommands(line);
   AddConfigCommands(line);
+  AddCaCommands(line);
   AddExplainCommand(line);
   AddHelpCommands(line);
   // For packages and shells; hidden from the help.

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/cli/base/local_cluster.h"
 #include "coordinator/cli/command_line.h"
 #include "coordinator/cli/commands/config_commands.h"
 #include "coordinator/cli/commands/top_command.h"
@@ -21,18 +22,11 @@
 namespace stretto::cli {
 namespace {
 
-std::string DefaultStateDir(const AppEnvironment& environment) {
-  const std::string state = environment.variable("XDG_STATE_HOME");
-  if (!state.empty()) return state + "/stretto";
-  const std::string home = environment.variable("HOME");
-  return home.empty() ? ".stretto" : home + "/.local/state/stretto";
-}
-
 ExitCode Up(const CommandLine& line, const UpOptions& options) {
   if (!line.cluster().tls.empty()) {
     line.terminal().err
-        << "error: `stretto up` does not use TLS, since its cluster listens on this "
-           "machine only; remove --tls-ca, --tls-certificate and --tls-key\n";
+        << "error: `stretto up` makes certificates of its own, in --state-dir; remove --tls-ca, "
+           "--tls-certificate and --tls-key\n";
     return kUsage;
   }
   std::optional<SignalThread> signals;
@@ -64,7 +58,8 @@ void AddCordon(CommandLine& line, CLI::App* worker, bool drain) {
 
 void AddUpCommand(CommandLine& line) {
   const auto flags = std::make_shared<UpOptions>();
-  flags->state_dir = DefaultStateDir(line.environment());
+  flags->user_state_dir = UserStateDir(line.environment().variable);
+  flags->state_dir = flags->user_state_dir;
   flags->binary_dir = line.environment().binary_dir;
   CLI::App* up =
       line.AddLocal(line.root(), "up", "Run a local cluster in the foreground",
@@ -93,6 +88,8 @@ void AddUpCommand(CommandLine& line) {
   up->add_option("--checkpoint-root", flags->checkpoint_root,
                  "folder for checkpoints (default: STATE_DIR/checkpoints)")
       ->type_name("DIR");
+  up->add_flag("--no-tls", flags->no_tls,
+               "use plain text, which everybody on this machine can use to run jobs");
 }
 
 void AddTopCommand(CommandLine& line) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// One table has every method. The kind of certificate is checked before a call is dispatched, where
-// nothing can be forgotten; the role of a user is checked where the job is known, by those who look
+// One table has every method. Whether a certificate is revoked, and its kind, are checked before a
+// call is dispatched, where nothing can be forgotten; the role of a user is checked where the job is known, by those who look
 // it up (LookUpJob) and by OnLoop.
 
 #include "coordinator/service/authorize.h"
@@ -18,6 +18,7 @@
 #include "coordinator/service/validate_request.h"
 #include "proto/base/check.h"
 #include "proto/base/ids.h"
+#include "proto/tls/revocation.h"
 
 namespace stretto::service {
 namespace {
@@ -77,7 +78,8 @@ bool HasNoSecurity(const grpc::AuthContext& context) {
 
 class Authorizer final : public grpc::AuthMetadataProcessor {
  public:
-  explicit Authorizer(Refused refused) : refused_(std::move(refused)) {}
+  Authorizer(Refused refused, std::shared_ptr<const tls::Revocations> revocations)
+      : refused_(std::move(refused)), revocations_(std::move(revocations)) {}
   bool IsBlocking() const override { return false; }
   grpc::Status Process(const InputMetadata& metadata, grpc::AuthContext* context, OutputMetadata*,
                        OutputMetadata*) override {
@@ -85,7 +87,9 @@ class Authorizer final : public grpc::AuthMetadataProcessor {
     const std::string path =
         found == metadata.end() ? "" : std::string(found->second.data(), found->second.size());
     const std::vector<std::string> uris = UrisOf(*context);
-    const absl::Status status = AuthorizePath(path, uris);
+    absl::Status status;
+    if (revocations_ != nullptr) status = revocations_->Check(CertificateOf(*context));
+    if (status.ok()) status = AuthorizePath(path, uris);
     if (status.ok()) return grpc::Status::OK;
     refused_(path, uris, status);
     return {static_cast<grpc::StatusCode>(status.code()), std::string(status.message())};
@@ -93,6 +97,7 @@ class Authorizer final : public grpc::AuthMetadataProcessor {
 
  private:
   const Refused refused_;
+  const std::shared_ptr<const tls::Revocations> revocations_;  // may be null
 };
 
 UserRole NeededRole(const Method& method, const tls::Identity& user, const Subject& subject) {
@@ -177,8 +182,9 @@ absl::Status AuthorizePath(absl::string_view path, const std::vector<std::string
                    " (", Quoted(caller->uri), "), expected role ", tls::RoleName(method->caller)));
 }
 
-std::shared_ptr<grpc::AuthMetadataProcessor> NewAuthorizer(Refused refused) {
-  return std::make_shared<Authorizer>(std::move(refused));
+std::shared_ptr<grpc::AuthMetadataProcessor> NewAuthorizer(
+    Refused refused, std::shared_ptr<const tls::Revocations> revocations) {
+  return std::make_shared<Authorizer>(std::move(refused), std::move(revocations));
 }
 
 tls::Identity CallerOf(const grpc::AuthContext& context) {
@@ -187,6 +193,11 @@ tls::Identity CallerOf(const grpc::AuthContext& context) {
   }
   // The processor has refused a certificate without an identity, which could do nothing anyway.
   return tls::IdentityOf(UrisOf(context)).value_or(tls::Identity());
+}
+
+std::string CertificateOf(const grpc::AuthContext& context) {
+  const auto found = context.FindPropertyValues(GRPC_X509_PEM_CERT_PROPERTY_NAME);
+  return found.size() == 1 ? std::string(found[0].data(), found[0].size()) : "";
 }
 
 }  // namespace stretto::service

@@ -19,6 +19,10 @@ class AuthContext;
 class AuthMetadataProcessor;
 }  // namespace grpc
 
+namespace stretto::tls {
+class Revocations;
+}  // namespace stretto::tls
+
 namespace stretto::service {
 
 // What a user's role must cover.
@@ -58,6 +62,7 @@ struct Subject {
 struct Call {
   const Method& method;
   tls::Identity caller;
+  std::string certificate = {};  // of the caller, in PEM; empty without TLS
 };
 
 // Whether a user may do this.
@@ -75,15 +80,21 @@ absl::Status AuthorizeReading(const Call& call, absl::string_view field, const S
 //   PERMISSION_DENIED  the method is another kind's, or nobody's
 absl::Status AuthorizePath(absl::string_view path, const std::vector<std::string>& uris);
 
-// Makes the processor for ServerCredentials, which asks AuthorizePath before every call of every
-// method: ours, gRPC's own and unknown ones. `refused` is called on gRPC's threads for every call
-// that it refuses. gRPC drops the details of these errors, so they carry no ErrorInfo.
+// Makes the processor for ServerCredentials, which sees every call of every method, ours, gRPC's own
+// and unknown ones, before it is dispatched. It asks `revocations` about the certificate, if that is
+// not null, and then AuthorizePath. `refused` is called on gRPC's threads for every call that it
+// refuses. gRPC drops the details of these errors, so they carry no ErrorInfo. `revocations` is
+// shared, because gRPC may keep the processor longer than the server.
 using Refused = std::function<void(const std::string& path, const std::vector<std::string>& uris,
                                    const absl::Status& status)>;
-std::shared_ptr<grpc::AuthMetadataProcessor> NewAuthorizer(Refused refused);
+std::shared_ptr<grpc::AuthMetadataProcessor> NewAuthorizer(
+    Refused refused, std::shared_ptr<const tls::Revocations> revocations);
 
 // Returns the holder of the certificate. Without TLS it is user kLocalUser, with role admin in
 // every project.
 tls::Identity CallerOf(const grpc::AuthContext& context);
+
+// Returns the caller's certificate in PEM, without those of its issuers; empty without TLS.
+std::string CertificateOf(const grpc::AuthContext& context);
 
 }  // namespace stretto::service

@@ -19,6 +19,7 @@
 #include "coordinator/service/convert.h"
 #include "coordinator/service/errors.h"
 #include "proto/base/limits.h"
+#include "proto/tls/revocation.h"
 
 namespace stretto::service {
 
@@ -92,6 +93,14 @@ void Hub::CloseAll(const absl::Status& status) {
   const std::set<Stream*> streams = streams_;
   for (Stream* stream : streams) stream->Close(status);
   inspections_.EndAll();
+}
+
+void Hub::CloseRevoked(const tls::Revocations& revocations) {
+  const std::set<Stream*> streams = streams_;
+  for (Stream* stream : streams) {
+    const absl::Status status = revocations.Check(stream->certificate());
+    if (!status.ok()) stream->Close(WithReason(status, "CERTIFICATE_REVOKED"));
+  }
 }
 
 void Hub::Tick() {

@@ -28,12 +28,18 @@
 #include "proto/base/clock.h"
 #include "stretto/v1alpha1/worker.pb.h"
 
+namespace stretto::tls {
+class Revocations;
+}  // namespace stretto::tls
+
 namespace stretto::service {
 
 // An open stream or a waiting call. It is registered with the hub while it exists.
 class Stream {
  public:
   virtual ~Stream() = default;
+  // Of the caller, in PEM; empty without TLS.
+  virtual const std::string& certificate() const = 0;
   // Ends the call with `status` once the write in progress is done.
   virtual void Close(const absl::Status& status) = 0;
   // The job that the stream listens to has changed.
@@ -101,6 +107,8 @@ class Hub final : public coordinator::Transport {
   void Listen(const std::string& job_id, Stream* stream) { listeners_[job_id].insert(stream); }
   // Ends all streams; for shutting down.
   void CloseAll(const absl::Status& status);
+  // Ends the streams of callers whose certificate is revoked.
+  void CloseRevoked(const tls::Revocations& revocations);
   // Renews the leases of workers that were heard since the last one, then tells the core that time
   // has passed.
   void Tick();

@@ -33,8 +33,7 @@ using v1alpha1::WatchJobResponse;
 class Watch final : public WriteStream<WatchJobResponse> {
  public:
   Watch(Hub& hub, Call call, const v1alpha1::WatchJobRequest& request)
-      : WriteStream(hub),
-        call_(std::move(call)),
+      : WriteStream(hub, std::move(call)),
         name_(request.name()),
         last_step_(request.after_step()) {}
 
@@ -87,7 +86,6 @@ class Watch final : public WriteStream<WatchJobResponse> {
     Write(std::move(response));
   }
 
-  const Call call_;
   const std::string name_;
   std::string job_id_;
   int64_t last_step_;
@@ -97,7 +95,7 @@ class Watch final : public WriteStream<WatchJobResponse> {
 class Logs final : public WriteStream<StreamJobLogsResponse>, public RunFilePort {
  public:
   Logs(Hub& hub, Call call, const v1alpha1::StreamJobLogsRequest& request)
-      : WriteStream(hub), call_(std::move(call)), request_(request) {}
+      : WriteStream(hub, std::move(call)), request_(request) {}
 
   void OnJobChanged() override {
     if (!opened_ && !closing()) Open();
@@ -221,7 +219,6 @@ class Logs final : public WriteStream<StreamJobLogsResponse>, public RunFilePort
     waiting_.clear();
   }
 
-  const Call call_;
   const v1alpha1::StreamJobLogsRequest request_;
   std::string job_id_;
   bool opened_ = false;

@@ -25,7 +25,7 @@ using v1alpha1::StreamJobTraceResponse;
 class Trace final : public WriteStream<StreamJobTraceResponse>, public RunFilePort {
  public:
   Trace(Hub& hub, Call call, const v1alpha1::StreamJobTraceRequest& request)
-      : WriteStream(hub), call_(std::move(call)), request_(request) {}
+      : WriteStream(hub, std::move(call)), request_(request) {}
 
   void OnLogData(const v1alpha1::LogData& data) override {
     if (closing() || data.stream() != stream_) return;
@@ -127,7 +127,6 @@ class Trace final : public WriteStream<StreamJobTraceResponse>, public RunFilePo
     return absl::StrCat("trace of rank ", rank_, " of job ", job_.id, ": ", what);
   }
 
-  const Call call_;
   const v1alpha1::StreamJobTraceRequest request_;
   JobRecord job_;
   int32_t rank_ = 0, last_rank_ = 0;

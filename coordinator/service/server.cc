@@ -39,6 +39,7 @@
 #include "proto/base/mutex.h"
 #include "proto/base/status_macros.h"
 #include "proto/tls/credentials.h"
+#include "proto/tls/revocation.h"
 
 namespace stretto::service {
 namespace {
@@ -97,8 +98,9 @@ class CallMeterFactory final : public grpc::experimental::ServerInterceptorFacto
   const Clock& clock_;
 };
 
-std::shared_ptr<grpc::ServerCredentials> Credentials(const ServerOptions& options,
-                                                     telemetry::Telemetry& telemetry, Hub& hub) {
+std::shared_ptr<grpc::ServerCredentials> Credentials(
+    const ServerOptions& options, telemetry::Telemetry& telemetry, Hub& hub,
+    std::shared_ptr<const tls::Revocations> revocations) {
   if (options.tls.empty()) return grpc::InsecureServerCredentials();
   std::shared_ptr<grpc::ServerCredentials> credentials = tls::ServerCredentials(options.tls);
   credentials->SetAuthMetadataProcessor(NewAuthorizer(
@@ -117,8 +119,35 @@ std::shared_ptr<grpc::ServerCredentials> Credentials(const ServerOptions& option
                    .resource = "",
                    .request_id = "",
                    .result = absl::StatusCodeToString(status.code())});
-      }));
+      },
+      std::move(revocations)));
   return credentials;
+}
+
+// Null if there is no file of them.
+absl::StatusOr<std::shared_ptr<tls::Revocations>> OpenRevocations(const ServerOptions& options) {
+  if (options.tls_crl.empty()) return std::shared_ptr<tls::Revocations>();
+  if (options.tls.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--tls-crl: found ", options.tls_crl,
+                     " without TLS, expected --tls-ca, --tls-certificate and --tls-key with it"));
+  }
+  return tls::Revocations::Open(options.tls.ca, options.tls_crl);
+}
+
+// At every tick, and not only after a change, so that a call that was authorized just before is ended
+// as well.
+void FollowRevocations(tls::Revocations& revocations, Hub& hub) {
+  if (revocations.Refresh()) {
+    const absl::Status status = revocations.status();
+    if (status.ok()) {
+      spdlog::info("revocation lists read revoked={}", revocations.count());
+    } else {
+      spdlog::error("revocation lists not read, the last good ones hold: {}",
+                    std::string(status.message()));
+    }
+  }
+  hub.CloseRevoked(revocations);
 }
 
 // A job of an earlier release has no owner, but an event that says who created it, unless a hundred
@@ -178,6 +207,7 @@ struct Server::Impl {
   telemetry::Telemetry& telemetry;
   std::unique_ptr<telemetry::AuditLog> audit;
   std::unique_ptr<coordinator::JobStore> store;
+  std::shared_ptr<tls::Revocations> revocations;  // may be null; gRPC's threads ask it too
   Loop loop;
   Hub hub;
   coordinator::Driver driver;
@@ -210,6 +240,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
     RETURN_IF_ERROR(
         tls::CheckFiles(options.tls, tls::Role::kCoordinator, Clock::Real().Now()).status());
   }
+  ASSIGN_OR_RETURN(std::shared_ptr<tls::Revocations> revocations, OpenRevocations(options));
   absl::StatusOr<std::unique_ptr<telemetry::AuditLog>> audit =
       telemetry::AuditLog::Open(options.audit_log, options.limits.max_audit_bytes, telemetry);
   if (!audit.ok()) {
@@ -225,7 +256,11 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
   impl->services.push_back(NewJobService(impl->hub));
   impl->services.push_back(NewClusterService(impl->hub));
   impl->services.push_back(NewWorkerService(impl->hub));
-  impl->loop.Start(options.tick, [hub = &impl->hub] { hub->Tick(); });
+  impl->revocations = std::move(revocations);
+  impl->loop.Start(options.tick, [hub = &impl->hub, revocations = impl->revocations] {
+    if (revocations != nullptr) FollowRevocations(*revocations, *hub);
+    hub->Tick();
+  });
 
   // Process-wide in gRPC: every server built afterwards has it. Reflection shows the API to anyone
   // who reaches the port; that is loopback, or users with a certificate.
@@ -236,7 +271,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
   ASSIGN_OR_RETURN(
       impl->fronted,
       BuildServer(
-          options, Credentials(options, telemetry, impl->hub), [&](grpc::ServerBuilder& builder) {
+          options, Credentials(options, telemetry, impl->hub, impl->revocations),
+          [&](grpc::ServerBuilder& builder) {
             for (const auto& service : impl->services) {
               builder.RegisterService(service.get());
             }
@@ -248,14 +284,19 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
   for (const char* name : kServices) {
     impl->fronted.server->GetHealthCheckService()->SetServingStatus(name, true);
   }
-  telemetry.SetClusterState(
-      [driver = &impl->driver, clock = &clock, front = impl->fronted.front.get()] {
-        telemetry::ClusterState state = ReadClusterState(*driver, clock->Now());
-        state.connections = front->connections();
-        state.connections_refused = {{"all", front->refused_in_all()},
-                                     {"machine", front->refused_of_one_machine()}};
-        return state;
-      });
+  telemetry.SetClusterState([driver = &impl->driver, clock = &clock,
+                             front = impl->fronted.front.get(), revocations = impl->revocations,
+                             files = options.tls] {
+    telemetry::ClusterState state = ReadClusterState(*driver, clock->Now());
+    for (const tls::Lifetime& lifetime : tls::ReadLifetimes(files)) {
+      state.certificates[lifetime.of] = {lifetime.begin, lifetime.end};
+    }
+    if (revocations != nullptr) state.revocations_current = revocations->status().ok();
+    state.connections = front->connections();
+    state.connections_refused = {{"all", front->refused_in_all()},
+                                 {"machine", front->refused_of_one_machine()}};
+    return state;
+  });
   return std::unique_ptr<Server>(new Server(std::move(impl)));
 }
 

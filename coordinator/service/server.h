@@ -23,6 +23,7 @@ class Reader;
 struct ServerOptions {
   std::string listen = "127.0.0.1:7070";  // port 0 takes a free one
   tls::Files tls = {};                    // empty(): whoever reaches the port may do anything
+  std::string tls_crl = {};               // path of revocation lists; empty: none. Only with tls
   bool insecure_listen_beyond_loopback = false;
   coordinator::CoreOptions core = {};
   Limits limits = {};
@@ -42,7 +43,8 @@ class Server {
  public:
   // Reads the store, restores the core and listens. Owns the store; borrows clock and telemetry,
   // which must outlive the server. Errors: those of CheckListenAddress, tls::CheckFiles,
-  // JobStore::Load and Core::Restore; UNAVAILABLE, naming the address, if it cannot bind.
+  // tls::Revocations::Open, JobStore::Load and Core::Restore; INVALID_ARGUMENT, naming the flags, for
+  // revocation lists without TLS; UNAVAILABLE, naming the address, if it cannot bind.
   static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerOptions& options,
                                                        std::unique_ptr<coordinator::JobStore> store,
                                                        const Clock& clock,

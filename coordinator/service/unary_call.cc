@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "coordinator/service/unary_call.h"
 
+#include <memory>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -46,7 +47,8 @@ grpc::ServerUnaryReactor* OnLoopLater(Hub& hub, grpc::CallbackServerContext* con
 }
 
 Call CallOf(grpc::CallbackServerContext* context, const char* method) {
-  return {MethodNamed(method), CallerOf(*context->auth_context())};
+  const std::shared_ptr<const grpc::AuthContext> caller = context->auth_context();
+  return {MethodNamed(method), CallerOf(*caller), CertificateOf(*caller)};
 }
 
 void Audit(Hub& hub, const grpc::CallbackServerContext& context, const Call& call,

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Sessions of worker daemons and the rendezvous of ranks. A session reads one message, submits it
-// and only then reads the next, so a worker cannot outrun the store. That a message has arrived is
-// noted on gRPC's thread, where it is checked against its bounds as well, and any message is a sign of life, so a heartbeat keeps its worker alive
-// however long the loop is busy and whatever the worker sent before it. Outgoing messages wait in a
-// bounded queue. Acknowledgements are kept apart, only the newest per rank, because each one
-// includes all earlier ones.
+// and only then reads the next, so a worker cannot outrun the store. A message is noted and checked
+// against its bounds on gRPC's thread, so that any message keeps its worker alive however long the
+// loop is busy. Outgoing messages wait in a bounded queue. Acknowledgements are kept apart, only the
+// newest per rank, because each one includes all earlier ones.
 
 #include "coordinator/service/worker_service.h"
 
@@ -54,8 +53,7 @@ std::string NodeOf(const tls::Identity& caller) {
   return caller.role == tls::Role::kWorker ? caller.name : "";
 }
 
-// One session. It sends acknowledgements only when nothing else waits. Its ownership is that of
-// WriteStream.
+// Sends acknowledgements only when nothing else waits. Its ownership is that of WriteStream.
 class WorkerSession final : public grpc::ServerBidiReactor<WorkerMessage, CoordinatorMessage>,
                             public Stream,
                             public SessionPort,
@@ -77,6 +75,7 @@ class WorkerSession final : public grpc::ServerBidiReactor<WorkerMessage, Coordi
   }
 
   // ---- Stream, SessionPort
+  const std::string& certificate() const override { return call_.certificate; }
   void Close(const absl::Status& status) override { End(status); }
   void End(const absl::Status& status) override {
     if (ending_) return;
@@ -305,18 +304,19 @@ class StoreGetCall final : public ServerUnaryReactor,
                            public Stream,
                            public std::enable_shared_from_this<StoreGetCall> {
  public:
-  StoreGetCall(Hub& hub, std::string node, const v1alpha1::StoreGetRequest& request,
+  StoreGetCall(Hub& hub, Call call, const v1alpha1::StoreGetRequest& request,
                v1alpha1::StoreGetResponse* response)
-      : hub_(hub), node_(std::move(node)), request_(request), response_(response) {}
+      : hub_(hub), call_(std::move(call)), request_(request), response_(response) {}
 
-  static StoreGetCall* Launch(Hub& hub, std::string node, const v1alpha1::StoreGetRequest& request,
+  static StoreGetCall* Launch(Hub& hub, Call caller, const v1alpha1::StoreGetRequest& request,
                               v1alpha1::StoreGetResponse* response) {
-    auto call = std::make_shared<StoreGetCall>(hub, std::move(node), request, response);
+    auto call = std::make_shared<StoreGetCall>(hub, std::move(caller), request, response);
     call->self_ = call;
     hub.loop().Post([call] { call->Begin(); });
     return call.get();
   }
 
+  const std::string& certificate() const override { return call_.certificate; }
   void Close(const absl::Status& status) override {
     if (finished_) return;
     finished_ = true;
@@ -337,7 +337,8 @@ class StoreGetCall final : public ServerUnaryReactor,
  private:
   void Begin() {
     hub_.Add(this);
-    const absl::Status current = CheckAttempt(hub_, node_, request_.job_uid(), request_.epoch());
+    const absl::Status current =
+        CheckAttempt(hub_, NodeOf(call_.caller), request_.job_uid(), request_.epoch());
     if (!current.ok()) return Close(current);
     if (const absl::Status key = CheckStoreKey(request_.key()); !key.ok()) return Close(key);
     ticket_ = hub_.rendezvous().Get({request_.job_uid(), request_.epoch()}, request_.key(),
@@ -350,7 +351,7 @@ class StoreGetCall final : public ServerUnaryReactor,
   }
 
   Hub& hub_;
-  const std::string node_;
+  const Call call_;
   const v1alpha1::StoreGetRequest request_;
   v1alpha1::StoreGetResponse* response_;  // until Finish
   std::shared_ptr<StoreGetCall> self_;    // until OnDone
@@ -383,8 +384,7 @@ class WorkerServiceImpl final : public v1alpha1::WorkerService::CallbackService 
   ServerUnaryReactor* StoreGet(CallbackServerContext* context,
                                const v1alpha1::StoreGetRequest* request,
                                v1alpha1::StoreGetResponse* response) override {
-    return StoreGetCall::Launch(hub_, NodeOf(CallerOf(*context->auth_context())), *request,
-                                response);
+    return StoreGetCall::Launch(hub_, CallOf(context), *request, response);
   }
 
  private:

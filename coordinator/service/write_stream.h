@@ -9,9 +9,11 @@
 #include <grpcpp/grpcpp.h>
 
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "absl/status/status.h"
+#include "coordinator/service/authorize.h"
 #include "coordinator/service/errors.h"
 #include "coordinator/service/hub.h"
 
@@ -22,7 +24,7 @@ class WriteStream : public grpc::ServerWriteReactor<Response>,
                     public Stream,
                     public std::enable_shared_from_this<WriteStream<Response>> {
  public:
-  explicit WriteStream(Hub& hub) : hub_(hub) {}
+  WriteStream(Hub& hub, Call call) : hub_(hub), call_(std::move(call)) {}
 
   // Registers the new stream with the hub, on the loop, and returns it for gRPC.
   static grpc::ServerWriteReactor<Response>* Launch(std::shared_ptr<WriteStream> stream) {
@@ -38,6 +40,7 @@ class WriteStream : public grpc::ServerWriteReactor<Response>,
     return raw;
   }
 
+  const std::string& certificate() const final { return call_.certificate; }
   void Close(const absl::Status& status) final {
     if (closing_) return;
     closing_ = true;
@@ -89,6 +92,7 @@ class WriteStream : public grpc::ServerWriteReactor<Response>,
   }
 
   Hub& hub_;
+  const Call call_;
 
  private:
   std::shared_ptr<WriteStream> self_;

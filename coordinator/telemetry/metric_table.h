@@ -59,6 +59,14 @@ inline constexpr metrics::Definition kMetrics[] = {
     {"stretto_connections_refused_total", metrics::Type::kCounter, "connections", "limit",
      "Number of connections that were closed because there were too many: of all, or of one "
      "machine."},
+    {"stretto_revocation_lists_current", metrics::Type::kGauge, "0 or 1", "",
+     "1 if the revocation lists are those of the file of --tls-crl. While it is 0, the file cannot "
+     "be "
+     "used, and the last good lists hold. Absent without that flag."},
+    {"stretto_certificate_begin_timestamp_seconds", metrics::Type::kGauge, "seconds since 1970",
+     "certificate", "Since when the certificate in the file of this daemon is valid."},
+    {"stretto_certificate_end_timestamp_seconds", metrics::Type::kGauge, "seconds since 1970",
+     "certificate", "Until when it is valid. Absent without TLS."},
     {"stretto_rpcs_total", metrics::Type::kCounter, "calls", "code method",
      "Number of finished calls."},
     {"stretto_rpc_duration_seconds", metrics::Type::kHistogram, "seconds", "method",

@@ -64,6 +64,16 @@ void Show(const ClusterState& state, Families* families) {
     families->Add(Row(kMetrics, "stretto_connections_refused_total"), {limit},
                   static_cast<double>(count));
   }
+  if (state.revocations_current) {
+    families->Add(Row(kMetrics, "stretto_revocation_lists_current"), {},
+                  *state.revocations_current ? 1 : 0);
+  }
+  for (const auto& [of, lifetime] : state.certificates) {
+    families->Add(Row(kMetrics, "stretto_certificate_begin_timestamp_seconds"), {of},
+                  UnixSeconds(lifetime.first));
+    families->Add(Row(kMetrics, "stretto_certificate_end_timestamp_seconds"), {of},
+                  UnixSeconds(lifetime.second));
+  }
   for (const auto& [what, seconds] : state.straggler_seconds) {
     families->Add(Row(kMetrics, "stretto_straggler_seconds_total"),
                   {what.first, absl::StrCat(what.second)}, seconds);

@@ -39,6 +39,7 @@ inline constexpr Label kLabels[] = {
     {"cause", "Why an attempt failed: `Crash`, `NodeLoss`, `Hang`, `OutOfMemory`, `Preemption`"},
     {"code", "Status code of gRPC"},
     {"method", "Method of our services, `PACKAGE.SERVICE/METHOD`"},
+    {"certificate", "Of a daemon: `own`, and `ca`, that of the CA which issued it"},
     {"limit", "Of connections: `all` or `machine`"},
     {"version", "One for each daemon"},
     {"protocol", "One for each daemon"},

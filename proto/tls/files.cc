@@ -81,22 +81,11 @@ absl::StatusOr<std::vector<X509Pointer>> ReadChain(const Files& files) {
             absl::InvalidArgumentError("found no certificate, expected one in PEM form"));
 }
 
-absl::Status CheckKeyMode(const std::string& flag, const std::string& path) {
-  struct stat info = {};
-  if (::stat(path.c_str(), &info) != 0) return ErrnoStatus(errno, absl::StrCat(flag, ": ", path));
-  if ((info.st_mode & S_IRWXO) == 0) return absl::OkStatus();
-  return At(flag, path,
-            absl::FailedPreconditionError(
-                absl::StrFormat("found mode %04o, which lets everybody on this machine have the "
-                                "key; expected 0600, or 0640 for a group",
-                                info.st_mode & 07777u)));
-}
-
 absl::Status CheckKey(const Files& files, X509* leaf) {
   const std::string& path = files.key;
   const std::string flag = FlagOf(files, kKey);
   ASSIGN_OR_RETURN(const std::string text, ReadPem(flag, path));
-  RETURN_IF_ERROR(CheckKeyMode(flag, path));
+  if (const absl::Status mode = CheckKeyMode(path); !mode.ok()) return At(flag, path, mode);
   const std::unique_ptr<BIO, decltype(&BIO_free)> bio(
       BIO_new_mem_buf(text.data(), static_cast<int>(text.size())), BIO_free);
   // A daemon cannot ask anybody for a passphrase.
@@ -126,6 +115,16 @@ absl::StatusOr<std::vector<X509Pointer>> ReadOurs(const Files& files, absl::Time
 
 }  // namespace
 
+absl::Status CheckKeyMode(const std::string& path) {
+  struct stat info = {};
+  if (::stat(path.c_str(), &info) != 0) return ErrnoStatus(errno, absl::StrCat("stat ", path));
+  if ((info.st_mode & S_IRWXO) == 0) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrFormat("found mode %04o, which lets everybody on this machine have the key; "
+                      "expected 0600, or 0640 for a group",
+                      info.st_mode & 07777u));
+}
+
 absl::StatusOr<Identity> CheckFiles(const Files& files, Role role, absl::Time now) {
   RETURN_IF_ERROR(CheckAllGiven(files));
   ASSIGN_OR_RETURN(const std::vector<X509Pointer> roots, ReadRoots(files));
@@ -154,6 +153,22 @@ absl::Status CheckClientFiles(const Files& files, absl::Time now) {
   RETURN_IF_ERROR(CheckAllGiven(files, /*ca_alone=*/true));
   RETURN_IF_ERROR(ReadRoots(files).status());
   return files.key.empty() ? absl::OkStatus() : ReadOurs(files, now).status();
+}
+
+std::vector<Lifetime> ReadLifetimes(const Files& files) {
+  std::vector<Lifetime> lifetimes;
+  if (files.certificate.empty()) return lifetimes;
+  const std::vector<X509Pointer> ours = ReadCertificates(ReadFile(files.certificate).value_or(""));
+  if (ours.empty()) return lifetimes;
+  lifetimes.push_back({"own", BeginOf(*ours.front()), EndOf(*ours.front())});
+  for (const X509Pointer& root : ReadCertificates(ReadFile(files.ca).value_or(""))) {
+    // The one that ours, or the last of its intermediate ones, is by; others are of a CA that comes
+    // or goes.
+    if (X509_check_issued(root.get(), ours.back().get()) != X509_V_OK) continue;
+    lifetimes.push_back({"ca", BeginOf(*root), EndOf(*root)});
+    break;
+  }
+  return lifetimes;
 }
 
 }  // namespace stretto::tls

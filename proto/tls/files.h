@@ -3,6 +3,7 @@
 // The three files of mutual TLS in PEM, as cert-manager and openssl write them.
 
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -34,5 +35,19 @@ absl::StatusOr<Identity> CheckFiles(const Files& files, Role role, absl::Time no
 // The same for a client of a server that is not Stretto's: a CA alone is enough, and our certificate
 // may be of any CA, without an identity.
 absl::Status CheckClientFiles(const Files& files, absl::Time now);
+
+// Errors: FAILED_PRECONDITION if everybody on this machine can read the file of a key; those of
+// stat.
+absl::Status CheckKeyMode(const std::string& path);
+
+// When a certificate begins and ends.
+struct Lifetime {
+  std::string of;  // "own", or "ca" for the CA that issued our own
+  absl::Time begin, end;
+};
+
+// Returns those of the files as they are now, whether or not they are valid; without those that
+// cannot be read, and nothing if `files` are empty().
+std::vector<Lifetime> ReadLifetimes(const Files& files);
 
 }  // namespace stretto::tls

@@ -6,12 +6,14 @@
 #include "proto/tls/x509.h"
 
 #include <arpa/inet.h>
+#include <openssl/bn.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
 
 #include <ctime>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
@@ -92,17 +94,32 @@ bool HasHost(const X509& certificate, const std::string& host) {
          X509_check_ip_asc(borrowed, host.c_str(), 0) == 1;
 }
 
-std::string IssuerOf(const X509& certificate) {
+std::string NameText(const X509_NAME* name) {
   const Bio bio(BIO_new(BIO_s_mem()), BIO_free);
-  X509_NAME_print_ex(bio.get(), X509_get_issuer_name(&certificate), 0, XN_FLAG_RFC2253);
+  X509_NAME_print_ex(bio.get(), name, 0, XN_FLAG_RFC2253);
   char* text = nullptr;
   const long length = BIO_get_mem_data(bio.get(), &text);  // NOLINT(runtime/int): OpenSSL's type
   return {text, static_cast<size_t>(length)};
 }
 
+std::string IssuerOf(const X509& certificate) {
+  return NameText(X509_get_issuer_name(&certificate));
+}
+
+std::string SerialOf(const X509& certificate) {
+  const std::unique_ptr<BIGNUM, decltype(&BN_free)> number(
+      ASN1_INTEGER_to_BN(X509_get0_serialNumber(&certificate), nullptr), BN_free);
+  char* const text = number == nullptr ? nullptr : BN_bn2hex(number.get());
+  const std::string serial = absl::AsciiStrToLower(text == nullptr ? "" : text);
+  OPENSSL_free(text);
+  return serial;
+}
+
+absl::Time BeginOf(const X509& certificate) { return TimeOf(X509_get0_notBefore(&certificate)); }
+absl::Time EndOf(const X509& certificate) { return TimeOf(X509_get0_notAfter(&certificate)); }
+
 absl::Status CheckValidAt(const X509& certificate, absl::Time now) {
-  const absl::Time begin = TimeOf(X509_get0_notBefore(&certificate));
-  const absl::Time end = TimeOf(X509_get0_notAfter(&certificate));
+  const absl::Time begin = BeginOf(certificate), end = EndOf(certificate);
   if (now >= begin && now <= end) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat("found a certificate ",

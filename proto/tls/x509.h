@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The facts of certificates as plain values. Internal to this folder.
+// The facts of certificates as plain values. For this folder and for coordinator/ca, which makes
+// certificates.
 
 #include <openssl/x509.h>
 
@@ -28,7 +29,11 @@ std::vector<std::string> UrisOf(const X509& certificate);
 std::string HostsOf(const X509& certificate);
 // Returns whether the certificate has `host`, a DNS name or an IP address.
 bool HasHost(const X509& certificate, const std::string& host);
-std::string IssuerOf(const X509& certificate);  // "CN=..."
+std::string NameText(const X509_NAME* name);    // "CN=..."
+std::string IssuerOf(const X509& certificate);  // NameText of it
+std::string SerialOf(const X509& certificate);  // hexadecimal, lower case: "0a1b"
+absl::Time BeginOf(const X509& certificate);
+absl::Time EndOf(const X509& certificate);
 
 // Errors: FAILED_PRECONDITION "found one that expired at ..., expected one valid at `now`", and the
 // like if it is not valid yet.

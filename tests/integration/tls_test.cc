@@ -82,32 +82,46 @@ TEST_F(TlsClusterTest, TrainsAndWritesDownWho) {
                                           "result=PERMISSION_DENIED\n"));
 }
 
-TEST_F(TlsClusterTest, CertificatesOfTheScriptServe) {
-  Process make({"/bin/sh", "-c", "command -v openssl"}, Path("openssl"));
-  if (make.Wait() != 0) GTEST_SKIP() << "no openssl program here";
-  const std::string script = std::string(STRETTO_SOURCE_DIR) + "/deploy/tls/make_certificates.sh";
-  const auto run = [&](const Arguments& arguments) {
-    Arguments argv = {"/bin/bash", script, Path("tls")};
+// With the certificates of `stretto ca`, as on docs/operations/SECURE.md.
+TEST_F(TlsClusterTest, WhoIsRevokedIsRefusedAndNobodyElseNotices) {
+  const auto ca = [&](const std::string& command, const Arguments& arguments) {
+    Arguments argv = {STRETTO_BINARY_DIR "/stretto", "ca", command, Path("tls")};
     argv.insert(argv.end(), arguments.begin(), arguments.end());
     const Outcome outcome = RunDaemon(argv);
     EXPECT_EQ(outcome.code, 0) << outcome.err;
   };
-  run({"--coordinator", "localhost", "127.0.0.1", "--worker", "node-a", "node-b"});
   const auto files = [&](const std::string& name) -> tls::Files {
     return {Path("tls/ca.crt"), Path("tls/" + name + ".crt"), Path("tls/" + name + ".key")};
   };
-  StartCoordinator(Flags(files("coordinator")));
-  StartWorker("node-a", 1, Flags(files("worker-node-a")));
-  Become(files("user-admin"));
-  EXPECT_THAT(Stretto({"worker", "list"}).out, HasSubstr("node-a"));
-  // Another certificate of the same CA, for a node that comes later and for one that is renewed.
-  const std::string before = ContentOf(files("worker-node-a").certificate);
-  run({"--worker", "node-a", "node-c"});
-  EXPECT_NE(ContentOf(files("worker-node-a").certificate), before);
-  StartWorker("node-c", 1, Flags(files("worker-node-c")));
-  struct stat key = {};
-  ASSERT_EQ(stat(files("worker-node-c").key.c_str(), &key), 0);
-  EXPECT_EQ(key.st_mode & 0777u, 0600u);
+  ca("init", {});
+  ca("issue", {"--coordinator-host", "localhost", "127.0.0.1", "--worker", "node-a", "node-b",
+               "--user", "ada/admin", "bob/submitter/default"});
+  Arguments flags = Flags(files("coordinator"));
+  flags.insert(flags.end(), {"--tls-crl", Path("tls/ca.crl")});
+  StartCoordinator(flags);
+  StartWorker("node-a", 2, Flags(files("worker-node-a")));
+  StartWorker("node-b", 1, Flags(files("worker-node-b")));
+  Become(files("user-bob"));
+  ASSERT_EQ(Stretto(Submit({.name = "steady", .steps = 40, .more = kSlow}, {})).code, 0);
+  AwaitStep("steady", 2);
+  ca("revoke", {"user-bob", "worker-node-b", "--reason", "keyCompromise"});
+  EXPECT_TRUE(Eventually([&] { return Stretto({"job", "list"}).code == 1; }));
+  EXPECT_THAT(ListJobsError(), HasSubstr("stretto.local/stretto/user/bob/submitter/default): "
+                                         "found it revoked by its CA"));
+  Become(files("user-ada"));
+  EXPECT_TRUE(Eventually([&] {
+    return Stretto({"worker", "list"}).out.find("LOST") != std::string::npos;
+  }));
+  EXPECT_TRUE(Eventually(
+      [&] { return worker("node-b").err().find("found it revoked") != std::string::npos; }));
+  // A new certificate for the node, and its daemon comes back by itself.
+  ca("issue", {"--worker", "node-b"});
+  EXPECT_TRUE(Eventually([&] {
+    return Stretto({"worker", "list"}).out.find("LOST") == std::string::npos;
+  }));
+  const Json job = AwaitState("steady", "succeeded");
+  EXPECT_EQ(job["attempt"], 1);
+  EXPECT_EQ(NumbersOf(Steps("steady")), Range(1, 40));
 }
 
 TEST_F(TlsClusterTest, ClientsThatDoNotBelongAreToldWhy) {
@@ -148,7 +162,7 @@ TEST_F(TlsClusterTest, ClientsThatDoNotBelongAreToldWhy) {
   EXPECT_EQ(by_name.code, 0) << by_name.err;
   const Outcome up = Stretto({"up", "--tls-ca", "x"});
   EXPECT_EQ(up.code, 2);
-  EXPECT_THAT(up.err, HasSubstr("`stretto up` does not use TLS"));
+  EXPECT_THAT(up.err, HasSubstr("`stretto up` makes certificates of its own"));
 }
 
 TEST_F(TlsClusterTest, TlsAgainstAPlainCoordinatorIsToldToLeaveItOut) {

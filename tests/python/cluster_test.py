@@ -241,11 +241,11 @@ class TlsTest(Daemons):
         tls = pathlib.Path(tempfile.mkdtemp(prefix="stretto-py-tls-"))
         cls.addClassCleanup(shutil.rmtree, tls)
         cls.tls = tls
-        make = SOURCE / "deploy/tls/make_certificates.sh"
-        subprocess.run([make, tls, "--coordinator", "127.0.0.1", "localhost", "--worker", "a",
-                        "--user", "me"], check=True, capture_output=True)
-        subprocess.run([make, tls / "other", "--coordinator", "127.0.0.1", "--user", "me"],
-                       check=True, capture_output=True)
+        for folder, hosts in ((tls, ["127.0.0.1", "localhost"]), (tls / "other", ["127.0.0.1"])):
+            for command in (["init"], ["issue", "--coordinator-host", *hosts, "--worker", "a",
+                                       "--user", "me"]):
+                subprocess.run([BIN / "stretto", "ca", command[0], folder, *command[1:]],
+                               check=True, capture_output=True)
         super().setUpClass()
 
     @classmethod

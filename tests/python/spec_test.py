@@ -4,6 +4,7 @@
 
   spec_test.py SOURCE     (the installed package is on PYTHONPATH)
 """
+import fcntl
 import math
 import pathlib
 import random
@@ -218,6 +219,25 @@ class ClusterTest(unittest.TestCase):
         self.assertEqual(chosen(STRETTO_COORDINATOR="a:1,b:2"), "a:1,b:2")
         self.assertEqual(chosen("", "laptop", STRETTO_COORDINATOR="a:1"), "[::1]:7")
         self.assertEqual(chosen("c:3", STRETTO_COORDINATOR="a:1", STRETTO_CONTEXT="laptop"), "c:3")
+
+    @mock.patch.object(stretto.TlsFiles, "check")
+    def test_the_certificates_of_ones_own_up_need_no_name(self, _):
+        def tls(address="localhost:7070", **options):
+            return choose_cluster(address, environment={**self.home, "XDG_STATE_HOME":
+                                                        str(self.folder)}, **options).tls
+
+        self.assertFalse(tls())
+        path = self.folder / "stretto/local/7070"
+        path.parent.mkdir()
+        path.write_text("/c")
+        self.assertFalse(tls(), "nobody has locked it")
+        with path.open() as file:
+            fcntl.flock(file, fcntl.LOCK_EX)  # as `stretto up` does while it runs
+            self.assertEqual(tls().ca, "/c/ca.crt")
+            self.assertEqual(tls("127.0.0.1:7070").key, "/c/user-admin.key")
+            for other in ("127.0.0.1:7071", "lab-1:7070", "127.0.0.1:7070,127.0.0.1:7071"):
+                self.assertFalse(tls(other), other)
+        self.assertFalse(tls(), "that cluster has ended")
 
     def test_bad_addresses_are_refused(self):
         for address in ("host", ":7070", "host:", "host:x", "host:65536", "a b:1", "a:1,,b:1",

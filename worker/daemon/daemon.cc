@@ -66,7 +66,8 @@ Daemon::Daemon(DaemonOptions options, std::unique_ptr<Nvml> nvml, Node node, con
       metrics_({.worker = options_.name,
                 .retention = options_.metrics_retention,
                 .gpus = [this] { return gpus_.Gpus(); },
-                .trainers = [this] { return supervisor_.Memory(); }},
+                .trainers = [this] { return supervisor_.Memory(); },
+                .certificates = [this] { return tls::ReadLifetimes(options_.tls); }},
                clock),
       relay_([this](const v1::RankReport& report) { metrics_.Record(report); }, [this] { Wake(); }),
       supervisor_({.trainer_binary = options_.trainer_binary,
@@ -96,8 +97,7 @@ absl::Status Daemon::Open() {
                    monitoring::MonitoringServer::Start(
                        options_.metrics_listen, {.metrics = [this] { return metrics_.Text(); },
                                                  .ready = [this] { return Ready(); }}));
-  // Before the socket opens: a trainer that reconnects must already be known, or it would be
-  // rejected.
+  // Before the socket opens: a trainer that reconnects is rejected unless it is known.
   supervisor_.Adopt();
   ASSIGN_OR_RETURN(const std::vector<std::string> addresses,
                    ParseAddressList(options_.coordinator));

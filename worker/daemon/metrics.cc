@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+
+// Reports add to the series of their rank as they come. What others know, such as GPUs, the memory of
+// trainers and certificates, is asked for at each scrape, before the lock is taken.
+
 #include "worker/daemon/metrics.h"
 
 #include <optional>
@@ -16,6 +20,8 @@ namespace {
 
 using metrics::Row;
 using stretto::v1alpha1::RankReport;
+
+double UnixSeconds(absl::Time time) { return absl::ToDoubleSeconds(time - absl::UnixEpoch()); }
 
 void Show(const Gpu& gpu, metrics::Families* families) {
   const std::vector<std::string> labels = {absl::StrCat(gpu.index), gpu.uuid};
@@ -43,7 +49,6 @@ class Metrics::Collector final : public prometheus::Collectable {
 
   std::vector<prometheus::MetricFamily> Collect() const override {
     metrics::Families families(kMetrics);
-    // Collected before our own lock is taken.
     if (metrics_.options_.gpus != nullptr) {
       for (const Gpu& gpu : metrics_.options_.gpus()) Show(gpu, &families);
     }
@@ -52,6 +57,14 @@ class Metrics::Collector final : public prometheus::Collectable {
         families.Add(Row(kMetrics, "stretto_trainer_resident_bytes"),
                      {trainer.job_id, absl::StrCat(trainer.rank)},
                      static_cast<double>(trainer.resident_bytes));
+      }
+    }
+    if (metrics_.options_.certificates != nullptr) {
+      for (const tls::Lifetime& one : metrics_.options_.certificates()) {
+        families.Add(Row(kMetrics, "stretto_certificate_begin_timestamp_seconds"), {one.of},
+                     UnixSeconds(one.begin));
+        families.Add(Row(kMetrics, "stretto_certificate_end_timestamp_seconds"), {one.of},
+                     UnixSeconds(one.end));
       }
     }
     const MutexLock lock(metrics_.mu_);

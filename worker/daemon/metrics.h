@@ -16,6 +16,7 @@
 #include "absl/time/time.h"
 #include "proto/base/clock.h"
 #include "proto/base/mutex.h"
+#include "proto/tls/files.h"
 #include "stretto/v1alpha1/worker.pb.h"
 #include "worker/daemon/nvml.h"
 #include "worker/daemon/trainer_memory.h"
@@ -31,6 +32,7 @@ class Metrics {
     // Called at every scrape, if given.
     std::function<std::vector<Gpu>()> gpus = nullptr;
     std::function<std::vector<TrainerMemory>()> trainers = nullptr;
+    std::function<std::vector<tls::Lifetime>()> certificates = nullptr;
   };
   // `clock` is borrowed and must outlive this.
   Metrics(Options options, const Clock& clock);

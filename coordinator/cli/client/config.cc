@@ -13,6 +13,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "coordinator/cli/base/local_cluster.h"
 #include "coordinator/cli/yaml/message_text.h"
 #include "coordinator/cli/yaml/spec_yaml.h"
 #include "coordinator/cli/yaml/yaml_tree.h"
@@ -42,6 +43,17 @@ Cluster ToCluster(const Context& context, const std::filesystem::path& folder) {
           .tls = {.ca = resolve(context.tls().ca()),
                   .certificate = resolve(context.tls().certificate()),
                   .key = resolve(context.tls().key())}};
+}
+
+// The certificates of this user's own `stretto up` need not be named.
+void UseLocalCertificates(const Variable& variable, Cluster* cluster) {
+  const absl::StatusOr<Address> address = ParseAddress(cluster->coordinator);
+  if (!address.ok() || !IsLoopback(*address)) return;
+  const std::string folder = FindLocalCluster(UserStateDir(variable), address->port);
+  if (folder.empty()) return;
+  cluster->tls = {.ca = folder + "/ca.crt",
+                  .certificate = absl::StrCat(folder, "/", kUserOfUp, ".crt"),
+                  .key = absl::StrCat(folder, "/", kUserOfUp, ".key")};
 }
 
 }  // namespace
@@ -155,6 +167,7 @@ absl::StatusOr<Cluster> ChooseCluster(const ClusterFlags& flags, const Variable&
     return absl::InvalidArgumentError(
         absl::StrCat(flag ? "--coordinator" : "STRETTO_COORDINATOR", ": ", valid.message()));
   }
+  if (cluster.tls.empty()) UseLocalCertificates(variable, &cluster);
   return cluster;
 }
 

@@ -53,7 +53,8 @@ absl::StatusOr<Context> FindContext(const ConfigFile& config, const std::string&
 // Returns the cluster of `--context`, else of `--coordinator`, else of STRETTO_CONTEXT or
 // STRETTO_COORDINATOR, else of current_context, else kDefaultCoordinator. --coordinator and the TLS
 // flags override the values of a context; so do their variables, unless --context is given. The
-// config file is read only if a context is needed. Errors: those of ReadConfig, FindContext and
+// config file is read only if a context is needed. Without TLS files, those of a `stretto up` of this
+// user at that address are taken (base/local_cluster.h). Errors: those of ReadConfig, FindContext and
 // CheckCoordinator.
 absl::StatusOr<Cluster> ChooseCluster(const ClusterFlags& flags, const Variable& variable);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Cluster starts one child after the other and waits for the line in which each reports its
+// Cluster makes certificates unless all is there, and starts one child after the other and waits for the line in which each reports its
 // addresses. Then one poll waits on all children's output, their ends and the interrupt.
 
 #include "coordinator/cli/local/up.h"
@@ -21,12 +21,15 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "coordinator/cli/base/local_cluster.h"
 #include "coordinator/cli/local/affinity.h"
 #include "coordinator/cli/local/child_process.h"
+#include "coordinator/cli/local/up_certificates.h"
 #include "coordinator/cli/text/table.h"
 #include "proto/base/clock.h"
 #include "proto/base/files.h"
@@ -60,6 +63,10 @@ class Cluster {
   // Starts everything and announces it. Errors name what did not start; Cancelled when interrupted.
   absl::Status Start() {
     RETURN_IF_ERROR(PrepareFolders());
+    if (!options_.no_tls) {
+      RETURN_IF_ERROR(PrepareCertificates(CertificateFolder(), options_.listen, options_.workers,
+                                          Clock::Real().Now()));
+    }
     RETURN_IF_ERROR(StartCoordinator());
     RETURN_IF_ERROR(StartWorkers());
     RETURN_IF_ERROR(WriteTargets());
@@ -79,6 +86,8 @@ class Cluster {
   void Stop() {
     if (children_.size() > 1) StopChildren(std::next(children_.begin()), children_.end());
     StopChildren(children_.begin(), children_.end());
+    if (announced_.valid()) WithdrawLocalCluster(options_.user_state_dir, announced_port_);
+    announced_ = FileDescriptor();
     const int orphans = EndOrphans(kOrphanGraceSeconds);
     if (orphans > 0)
       terminal_.err << "ended " << orphans << (orphans == 1 ? " process" : " processes")
@@ -106,8 +115,17 @@ class Cluster {
   }
 
   std::string LogFolder() const { return options_.state_dir + "/logs"; }
+  std::string CertificateFolder() const { return options_.state_dir + "/tls"; }
 
-  absl::Status StartChild(const std::string& name, std::vector<std::string> arguments) {
+  // `holder`: of its certificate.
+  absl::Status StartChild(const std::string& name, const std::string& holder,
+                          std::vector<std::string> arguments) {
+    if (!options_.no_tls) {
+      const std::string base = absl::StrCat(CertificateFolder(), "/", holder);
+      arguments.insert(arguments.end(),
+                       {"--tls-ca", CertificateFolder() + "/ca.crt", "--tls-certificate",
+                        base + ".crt", "--tls-key", base + ".key"});
+    }
     arguments.front() = absl::StrCat(options_.binary_dir, "/", arguments.front());
     ASSIGN_OR_RETURN(
         ChildProcess child,
@@ -118,7 +136,7 @@ class Cluster {
 
   absl::Status StartCoordinator() {
     RETURN_IF_ERROR(
-        StartChild("coordinator",
+        StartChild("coordinator", "coordinator",
                    {"stretto-coordinator", "--listen", options_.listen, "--metrics-listen",
                     options_.metrics_listen, "--state-dir", options_.state_dir + "/coordinator"}));
     std::string line;
@@ -129,6 +147,14 @@ class Cluster {
                                               "\", expected \"listening grpc=PORT metrics=PORT\""));
     }
     address_ = absl::StrCat(Host(options_.listen), ":", facts.at("grpc"));
+    int port = 0;
+    if (!options_.no_tls && absl::SimpleAtoi(facts.at("grpc"), &port)) {
+      // Without a home that can be written, a shell has to name the certificates.
+      absl::StatusOr<FileDescriptor> announced =
+          AnnounceLocalCluster(options_.user_state_dir, port, CertificateFolder());
+      if (announced.ok()) announced_ = *std::move(announced);
+      announced_port_ = port;
+    }
     rows_.push_back(
         {"coordinator", address_, MetricsUrl(Host(options_.metrics_listen), facts.at("metrics"))});
     return absl::OkStatus();
@@ -155,7 +181,7 @@ class Cluster {
                                        "127.0.0.1:0"};
       // The first worker offers all GPUs of the machine.
       if (i > 1) argv.insert(argv.end(), {"--nvml", ""});
-      RETURN_IF_ERROR(StartChild(name, argv));
+      RETURN_IF_ERROR(StartChild(name, "worker-" + name, argv));
     }
     for (auto child = std::next(children_.begin()); child != children_.end(); ++child) {
       std::string line;
@@ -259,10 +285,24 @@ class Cluster {
     std::ostream& out = terminal_.out;
     out << "Stretto is up. Ctrl-C stops everything.\n\n"
         << Table({"PROCESS", "WHERE", "METRICS"}, rows_) << "\nstate  " << options_.state_dir
-        << "\ndata   " << options_.data_root << "\nlogs   " << LogFolder() << "\npage   "
-        << absl::StripSuffix(rows_[0][2], "metrics") << "\n\n"
+        << "
+data   " << options_.data_root << "
+logs   " << LogFolder() << "
+page   "
+        << absl::StripSuffix(rows_[0][2], "metrics") << "
+tls    "
+        << (options_.no_tls ? "none: everybody on this machine can run jobs" : CertificateFolder())
+        << "
+
+"
         << "Next, in another terminal:\n";
     if (address_ != kDefaultAddress) out << "  export STRETTO_COORDINATOR=" << address_ << "\n";
+    if (!options_.no_tls && !announced_.valid()) {
+      const std::string user = absl::StrCat(CertificateFolder(), "/", kUserOfUp);
+      out << "  export STRETTO_TLS_CA=" << CertificateFolder()
+          << "/ca.crt STRETTO_TLS_CERTIFICATE=" << user << ".crt STRETTO_TLS_KEY=" << user
+          << ".key\n";
+    }
     out << "  stretto data prepare TEXT... --output " << options_.data_root << "/NAME\n"
         << "  stretto job submit JOB.yaml --follow\n"
         << std::flush;
@@ -272,6 +312,8 @@ class Cluster {
   Terminal& terminal_;
   Interrupt& interrupt_;
   FileDescriptor lock_;
+  FileDescriptor announced_;  // while it is open
+  int announced_port_ = 0;
   std::list<ChildProcess> children_;  // the coordinator first
   std::string address_;
   std::vector<std::vector<std::string>> rows_;
@@ -297,6 +339,7 @@ absl::Status Complete(UpOptions* options) {
   // The daemons run in other folders, so they get absolute paths.
   std::error_code error;
   options->state_dir = std::filesystem::absolute(options->state_dir, error);
+  options->user_state_dir = std::filesystem::absolute(options->user_state_dir, error);
   if (options->data_root.empty()) options->data_root = options->state_dir + "/data";
   if (options->checkpoint_root.empty())
     options->checkpoint_root = options->state_dir + "/checkpoints";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// `stretto up`: runs a cluster on this machine in the foreground. It starts the coordinator, then
-// the workers, prints their addresses, and waits. Ctrl-C or SIGTERM stops the workers, then the
+// `stretto up`: runs a cluster on this machine in the foreground. It makes a CA and certificates for
+// it (up_certificates.h), starts the coordinator, then the workers, prints their addresses, and waits. Ctrl-C or SIGTERM stops the workers, then the
 // coordinator; a second one kills them. If one of them ends by itself, the others are stopped too,
 // because an incomplete cluster is of no use.
 
@@ -20,9 +20,11 @@ struct UpOptions {
   std::string listen = "127.0.0.1:7070";
   std::string metrics_listen = "127.0.0.1:0";  // the coordinator's; workers take free ports
   std::string state_dir;
-  std::string data_root;                             // empty: STATE_DIR/data
-  std::string checkpoint_root;                       // empty: STATE_DIR/checkpoints
-  std::string binary_dir;                            // holds stretto-coordinator and stretto-worker
+  std::string data_root;        // empty: STATE_DIR/data
+  std::string checkpoint_root;  // empty: STATE_DIR/checkpoints
+  bool no_tls = false;
+  std::string user_state_dir;  // where other commands look for it (base/local_cluster.h)
+  std::string binary_dir;      // holds stretto-coordinator and stretto-worker
   absl::Duration start_timeout = absl::Seconds(30);  // for each to become ready
   absl::Duration stop_grace = absl::Seconds(20);     // before SIGKILL
 };

@@ -4,6 +4,7 @@ else the contexts of $XDG_CONFIG_HOME/stretto/config.yaml.
 """
 import dataclasses
 import difflib
+import fcntl
 import os
 import pathlib
 import re
@@ -80,11 +81,35 @@ def _of_context(name: str, environment: Mapping[str, str]) -> dict[str, str]:
     return {"coordinator": context.coordinator, **tls}
 
 
+def _of_own_up(addresses: tuple[str, ...], environment: Mapping[str, str]) -> TlsFiles:
+    """The certificates of this user's own `stretto up` at the address, which need not be named. A
+    file for its port names their folder, and is locked while it runs."""
+    host, port = split_address(addresses[0])
+    loopback = host in ("localhost", "::1") or host.startswith("127.")
+    if len(addresses) > 1 or not loopback:
+        return TlsFiles()
+    state = environment.get("XDG_STATE_HOME") or environment.get("HOME", "") + "/.local/state"
+    try:
+        found = os.open(f"{state}/stretto/local/{port}", os.O_RDONLY | os.O_NOFOLLOW)
+    except OSError:
+        return TlsFiles()
+    with os.fdopen(found, "rb") as file:
+        if os.fstat(found).st_uid != os.geteuid():
+            return TlsFiles()
+        try:
+            fcntl.flock(found, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return TlsFiles()  # nobody has locked it: left from a cluster that has ended
+        except BlockingIOError:
+            folder = file.read(4096).decode("utf-8", "surrogateescape")
+    return TlsFiles(f"{folder}/ca.crt", f"{folder}/user-admin.crt", f"{folder}/user-admin.key")
+
+
 def choose_cluster(coordinator: str = "", context: str = "", tls: TlsFiles | None = None,
                    environment: Mapping[str, str] = os.environ) -> Cluster:
     """That of `context`, else of `coordinator`, else of STRETTO_CONTEXT or STRETTO_COORDINATOR,
     else of the current context, else DEFAULT_COORDINATOR. `coordinator` and `tls` override values
-    of a context; so do their variables, unless `context` is given. Errors: InvalidInput."""
+    of a context; so do their variables, unless `context` is given. Without any files, those of a
+    `stretto up` of this user at that address are taken. Errors: InvalidInput."""
     variables = {"coordinator": environment.get("STRETTO_COORDINATOR", ""),
                  "ca": environment.get("STRETTO_TLS_CA", ""),
                  "certificate": environment.get("STRETTO_TLS_CERTIFICATE", ""),
@@ -99,7 +124,7 @@ def choose_cluster(coordinator: str = "", context: str = "", tls: TlsFiles | Non
     for layer in layers:
         values.update({key: value for key, value in layer.items() if value})
     addresses = _addresses(values.pop("coordinator", "") or DEFAULT_COORDINATOR)
-    files = TlsFiles(**values)
+    files = TlsFiles(**values) or _of_own_up(addresses, environment)
     if files:
         files.check()
     return Cluster(addresses, files)

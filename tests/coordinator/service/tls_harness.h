@@ -40,6 +40,7 @@ class TlsServiceTest : public ::testing::Test {
     options.listen = "127.0.0.1:0";
     options.tick = absl::Milliseconds(20);
     options.tls = ca_.Write(folder_, "coordinator", tls::kCoordinatorCertificate);
+    options.tls_crl = tls_crl_;
     options.audit_log = folder_ + "/audit.log";
     auto server = Server::Start(options, std::move(store), clock_, telemetry_);
     ASSERT_TRUE(server.ok()) << server.status();
@@ -85,6 +86,7 @@ class TlsServiceTest : public ::testing::Test {
   GoldenMessages golden_{"stretto-coordinator"};
   std::string folder_;
   tls::TestCa ca_;
+  std::string tls_crl_;  // as of the next Start
   int callers_ = 0;
   std::ostringstream log_;
   const std::shared_ptr<spdlog::logger> before_ = spdlog::default_logger();

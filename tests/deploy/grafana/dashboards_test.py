@@ -183,13 +183,16 @@ def check_mfu(prometheus):
 
 
 def start_gpus(cluster, folder, coordinator, data):
-    """A worker with emulated GPUs; where its metrics are."""
+    """A worker with emulated GPUs; where its metrics are. `up` has certificates for its own workers only."""
+    tls = data.parent / "tls"
+    run(BIN / "stretto", "ca", "issue", tls, "--worker", "gpus")
     # Away from the plug-in that may lie beside the program.
     shutil.copy(BIN / "stretto-trainer", folder / "stretto-trainer")
     ready = cluster.start("gpus", "env", f"STRETTO_PLUGIN_PATH={FAKES / 'emulated'}", f"LD_LIBRARY_PATH={FAKES / 'driver'}",
                           BIN / "stretto-worker", "--coordinator", coordinator, "--state-dir", folder / "gpus", "--name", "gpus",
                           "--slots", "1", "--data-root", data, "--nvml", FAKES / "nvml/libtwo_gpus.so",
-                          "--trainer", folder / "stretto-trainer", line="ready worker=")
+                          "--trainer", folder / "stretto-trainer", "--tls-ca", tls / "ca.crt", "--tls-certificate",
+                          tls / "worker-gpus.crt", "--tls-key", tls / "worker-gpus.key", line="ready worker=")
     return "127.0.0.1:" + re.search(r"metrics=(\d+)", ready).group(1)
 
 

@@ -6,6 +6,8 @@
 set -euo pipefail
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+# A service's user may have none that can be written.
+export HOME=$work
 fail() { echo "$*" >&2; exit 1; }
 
 stretto version | head -1

@@ -34,6 +34,10 @@ Certificate Valid(absl::Duration begin, absl::Duration end) {
   certificate.end = end;
   return certificate;
 }
+Certificate Revoked(Certificate certificate) {
+  certificate.serial = kRevokedSerial;
+  return certificate;
+}
 Certificate ForUse(const std::string& usage) {
   Certificate certificate = tls::kUserCertificate;
   certificate.usage = usage;
@@ -54,6 +58,10 @@ const std::vector<Case> kCases = {
      Issuer::kCluster, kNoHandshake, kNoHandshake},
     {"NotYetValid", "a certificate that is not valid yet", Valid(absl::Hours(1), absl::Hours(2)),
      Issuer::kCluster, kNoHandshake, kNoHandshake},
+    {"RevokedUser", "a user's certificate that is revoked", Revoked(tls::kUserCertificate),
+     Issuer::kCluster, kRefused, kRefused},
+    {"RevokedWorker", "a worker's certificate that is revoked",
+     Revoked(tls::WorkerCertificate("node-b")), Issuer::kCluster, kRefused, kRefused},
     {"AnotherCa", "a certificate of another CA", tls::kUserCertificate, Issuer::kStranger,
      kNoHandshake, kNoHandshake},
     {"CaOfTheSameName", "a certificate of a CA with the name of ours", tls::kUserCertificate,

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "proto/base/files.h"
 #include "proto/tls/credentials.h"
 
 namespace stretto::integration {
@@ -50,7 +51,10 @@ void HostileCluster::EndHarmed() {
 HostileCluster::HostileCluster(bool tls) : tls_(tls) {
   if (tls) {
     user_ = Write("user-tls", tls::kUserCertificate);
-    StartCoordinator(Flags(Write("coordinator-tls", tls::kCoordinatorCertificate)));
+    Arguments flags = Flags(Write("coordinator-tls", tls::kCoordinatorCertificate));
+    EXPECT_TRUE(WriteFileAtomic(Path("ca.crl"), ca_.RevocationList({kRevokedSerial})).ok());
+    flags.insert(flags.end(), {"--tls-crl", Path("ca.crl")});
+    StartCoordinator(flags);
     StartWorker("node-a", 2, Flags(Write("node-a-tls", tls::WorkerCertificate("node-a"))));
   } else {
     StartCluster();

@@ -18,6 +18,9 @@
 
 namespace stretto::integration {
 
+// The serial number that the coordinator's revocation list has.
+inline constexpr int64_t kRevokedSerial = 4711;
+
 class HostileCluster final : public ClusterTest {
  public:
   // The one of this process, with mutual TLS or without. The other kind ends first, because the end

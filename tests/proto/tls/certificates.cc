@@ -88,6 +88,33 @@ IssuedPem TestCa::Issue(const Certificate& wanted) const {
           })};
 }
 
+std::string TestCa::RevocationList(const std::vector<int64_t>& serials, bool critical) const {
+  const std::unique_ptr<X509_CRL, decltype(&X509_CRL_free)> list(X509_CRL_new(), X509_CRL_free);
+  const std::unique_ptr<ASN1_TIME, decltype(&ASN1_TIME_free)> now(
+      ASN1_TIME_set(nullptr, absl::ToTimeT(absl::Now())), ASN1_TIME_free);
+  X509_CRL_set_version(list.get(), 1);
+  X509_CRL_set_issuer_name(list.get(), X509_get_subject_name(certificate_.get()));
+  X509_CRL_set1_lastUpdate(list.get(), now.get());
+  X509_CRL_set1_nextUpdate(list.get(), now.get());  // over at once, which does not matter
+  for (const int64_t serial : serials) {
+    X509_REVOKED* revoked = X509_REVOKED_new();
+    const std::unique_ptr<ASN1_INTEGER, decltype(&ASN1_INTEGER_free)> number(ASN1_INTEGER_new(),
+                                                                             ASN1_INTEGER_free);
+    ASN1_INTEGER_set_int64(number.get(), serial);
+    X509_REVOKED_set_serialNumber(revoked, number.get());
+    X509_REVOKED_set_revocationDate(revoked, now.get());
+    X509_CRL_add0_revoked(list.get(), revoked);
+  }
+  if (critical) {
+    const std::unique_ptr<ASN1_INTEGER, decltype(&ASN1_INTEGER_free)> number(ASN1_INTEGER_new(),
+                                                                             ASN1_INTEGER_free);
+    ASN1_INTEGER_set_int64(number.get(), 1);
+    EXPECT_EQ(X509_CRL_add1_ext_i2d(list.get(), NID_crl_number, number.get(), 1, 0), 1);
+  }
+  EXPECT_NE(X509_CRL_sign(list.get(), key_.get(), EVP_sha256()), 0);
+  return Pem([&](BIO* bio) { return PEM_write_bio_X509_CRL(bio, list.get()); });
+}
+
 Files TestCa::Write(const std::string& folder, const std::string& name,
                     const Certificate& wanted) const {
   const std::string base = absl::StrCat(folder, "/", name);

@@ -213,6 +213,27 @@ TEST_F(FilesTest, RoleMustFitTheProgram) {
   EXPECT_THAT(Fault(Write({})), HasSubstr("found no URI"));
 }
 
+TEST_F(FilesTest, LifetimesAreThoseOfOursAndOfItsCa) {
+  EXPECT_TRUE(ReadLifetimes({}).empty());
+  Certificate wanted = kUserCertificate;
+  wanted.end = -absl::Minutes(10);  // expired, and shown nevertheless
+  const absl::Time now = absl::Now();
+  const Files files = Write(wanted);
+  // Another CA is first in the file, as while one replaces the other.
+  Overwrite(files.ca, TestCa("other CA").pem() + ca_.pem());
+  const std::vector<Lifetime> both = ReadLifetimes(files);
+  ASSERT_EQ(both.size(), 2u);
+  EXPECT_EQ(both[0].of, "own");
+  EXPECT_LT(absl::AbsDuration(both[0].end - (now - absl::Minutes(10))), absl::Minutes(1));
+  EXPECT_LT(absl::AbsDuration(both[0].begin - (now - absl::Hours(1))), absl::Minutes(1));
+  EXPECT_EQ(both[1].of, "ca");
+  EXPECT_LT(absl::AbsDuration(both[1].end - (now + absl::Hours(24))), absl::Minutes(1));
+  Overwrite(files.ca, TestCa("other CA").pem());
+  EXPECT_EQ(ReadLifetimes(files).size(), 1u);
+  Overwrite(files.certificate, "rubbish");
+  EXPECT_TRUE(ReadLifetimes(files).empty());
+}
+
 // Seeded damage: never a crash, always a sentence or a file that is still good.
 TEST_F(FilesTest, DamagedFilesGiveAStatus) {
   const Files files = Write(kUserCertificate);

@@ -11,6 +11,18 @@ namespace v1 = stretto::v1alpha1;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
+TEST(CertificatesOfMetricsTest, TheyAreReadAtEveryScrape) {
+  FakeClock clock;
+  std::vector<tls::Lifetime> lifetimes;
+  Metrics metrics({.worker = "a", .certificates = [&] { return lifetimes; }}, clock);
+  EXPECT_THAT(metrics.Text(), Not(HasSubstr("stretto_certificate_end_timestamp_seconds{")));
+  lifetimes = {{"own", absl::FromUnixSeconds(1000), absl::FromUnixSeconds(2000)}};
+  EXPECT_THAT(metrics.Text(),
+              HasSubstr("stretto_certificate_begin_timestamp_seconds{certificate=\"own\"} 1000\n"));
+  EXPECT_THAT(metrics.Text(),
+              HasSubstr("stretto_certificate_end_timestamp_seconds{certificate=\"own\"} 2000\n"));
+}
+
 v1::RankReport Step(double seconds, double loss) {
   v1::RankReport report;
   report.set_job_id("gpt");

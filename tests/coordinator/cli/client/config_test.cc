@@ -12,6 +12,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/cli/base/local_cluster.h"
 #include "tests/coordinator/cli/fake_coordinator.h"
 
 namespace stretto::cli {
@@ -145,6 +146,34 @@ TEST_F(ChooseTest, FilesOfAContextBelongToItsClusterAndBeginAtTheConfig) {
   EXPECT_EQ(Choose({.context = "lab", .cluster = {.tls = {.key = "/flag.pem"}}})->tls.key,
             "/flag.pem");
   EXPECT_EQ(Choose({.cluster = {.coordinator = "f:1"}})->tls.key, "/env.pem");
+}
+
+TEST_F(ChooseTest, TheCertificatesOfOnesOwnUpNeedNoName) {
+  variables_["XDG_STATE_HOME"] = home_ + "/state";
+  const std::string state = home_ + "/state/stretto";
+  const ClusterFlags here{.cluster = {.coordinator = "localhost:7070"}};
+  EXPECT_TRUE(Choose(here)->tls.empty());
+  {
+    const auto announced = AnnounceLocalCluster(state, 7070, "/c");
+    ASSERT_TRUE(announced.ok()) << announced.status();
+    EXPECT_EQ(Choose(here)->tls.ca, "/c/ca.crt");
+    EXPECT_EQ(Choose(here)->tls.certificate, "/c/user-admin.crt");
+    EXPECT_EQ(Choose(here)->tls.key, "/c/user-admin.key");
+    EXPECT_EQ(Choose({.cluster = {.coordinator = "127.0.0.1:7070"}})->tls.ca, "/c/ca.crt");
+    // Another port, another machine, several of them, or files that somebody names.
+    for (const char* other : {"127.0.0.1:7071", "lab-1:7070", "127.0.0.1:7070,127.0.0.1:7071"}) {
+      EXPECT_TRUE(Choose({.cluster = {.coordinator = other}})->tls.empty()) << other;
+    }
+    EXPECT_EQ(Choose({.cluster = {.coordinator = "127.0.0.1:7070", .tls = {.ca = "/x"}}})->tls.key,
+              "");
+  }
+  EXPECT_TRUE(Choose(here)->tls.empty()) << "that cluster was killed";
+  WithdrawLocalCluster(state, 7070);
+  EXPECT_FALSE(std::filesystem::exists(state + "/local/7070"));
+  // A link is not followed.
+  std::filesystem::create_symlink("/etc/passwd", state + "/local/7070");
+  EXPECT_TRUE(Choose(here)->tls.empty());
+  EXPECT_FALSE(AnnounceLocalCluster(state, 7070, "/c").ok());
 }
 
 TEST_F(ChooseTest, WithoutAConfigThereIsTheDefault) {

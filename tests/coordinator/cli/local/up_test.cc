@@ -19,7 +19,10 @@
 #include <vector>
 
 #include "coordinator/cli/base/interrupt.h"
+#include "coordinator/cli/base/local_cluster.h"
+#include "coordinator/cli/local/up_certificates.h"
 #include "proto/base/files.h"
+#include "proto/tls/files.h"
 #include "tests/golden_messages.h"
 
 namespace stretto::cli {
@@ -64,6 +67,7 @@ class UpTest : public testing::Test {
     golden_.Hide(dir_, "FOLDER");
     options_.binary_dir = dir_;
     options_.state_dir = dir_ + "/state";
+    options_.user_state_dir = dir_ + "/home";
     options_.listen = "127.0.0.1:0";
     Script("stretto-coordinator", kCoordinator);
     Script("stretto-worker", kWorker);
@@ -76,6 +80,12 @@ class UpTest : public testing::Test {
     chmod(path.c_str(), 0755);
   }
 
+  // As a daemon is given them.
+  std::string TlsFlags(const std::string& holder) const {
+    const std::string tls = dir_ + "/state/tls/";
+    return "--tls-ca " + tls + "ca.crt --tls-certificate " + tls + holder + ".crt --tls-key " +
+           tls + holder + ".key\n";
+  }
   std::string Events() const { return ReadFile(dir_ + "/events").value_or(""); }
 
   ExitCode Run() { return RunUp(options_, terminal_, interrupt_); }
@@ -134,17 +144,86 @@ TEST_F(UpTest, StartsAllAndStopsWorkersBeforeTheCoordinator) {
   EXPECT_THAT(
       events,
       HasSubstr("coordinator --listen 127.0.0.1:0 --metrics-listen 127.0.0.1:0 --state-dir " +
-                dir_ + "/state/coordinator\n"));
+                dir_ + "/state/coordinator " + TlsFlags("coordinator")));
   EXPECT_THAT(
       events,
       HasSubstr("worker --coordinator 127.0.0.1:4711 --name worker-1 --slots 3 --state-dir " +
                 dir_ + "/state/worker-1 --data-root " + dir_ + "/state/data --checkpoint-root " +
-                dir_ + "/state/checkpoints --metrics-listen 127.0.0.1:0\n"));
+                dir_ + "/state/checkpoints --metrics-listen 127.0.0.1:0 " +
+                TlsFlags("worker-worker-1")));
   // One of them offers the machine's GPUs.
-  EXPECT_THAT(events,
-              HasSubstr(dir_ + "/state/checkpoints --metrics-listen 127.0.0.1:0 --nvml \n"));
+  EXPECT_THAT(events, HasSubstr(dir_ + "/state/checkpoints --metrics-listen 127.0.0.1:0 --nvml  " +
+                                TlsFlags("worker-worker-2")));
   EXPECT_THAT(events, testing::EndsWith("worker stopped\nworker stopped\ncoordinator stopped\n"));
   ExpectMessage({"stopping", "stopped"});
+}
+
+TEST_F(UpTest, CertificatesAreMadeOnceAndFoundWhileItRuns) {
+  const std::string folder = options_.state_dir + "/tls";
+  std::string found;
+  WhenUp([&] {
+    found = FindLocalCluster(options_.user_state_dir, 4711);
+    interrupt_.Raise();
+  });
+  EXPECT_EQ(Run(), kOk) << err();
+  EXPECT_EQ(found, folder);
+  EXPECT_EQ(FindLocalCluster(options_.user_state_dir, 4711), "") << "it has ended";
+  EXPECT_TRUE(std::filesystem::is_empty(options_.user_state_dir + "/local"));
+  EXPECT_THAT(out(), HasSubstr("\ntls    " + folder + "\n"));
+  EXPECT_THAT(out(), Not(HasSubstr("STRETTO_TLS_CA")));
+  const auto check = [&](const std::string& name, tls::Role role) {
+    return tls::CheckFiles(
+        {folder + "/ca.crt", folder + "/" + name + ".crt", folder + "/" + name + ".key"}, role,
+        absl::Now());
+  };
+  EXPECT_TRUE(check("coordinator", tls::Role::kCoordinator).ok());
+  EXPECT_TRUE(check("worker-worker-1", tls::Role::kWorker).ok());
+  const auto user = check(kUserOfUp, tls::Role::kUser);
+  ASSERT_TRUE(user.ok()) << user.status();
+  EXPECT_EQ(tls::RoleIn(*user, ""), tls::UserRole::kAdmin);
+  // A second time, with another worker and another name for the coordinator.
+  const std::string index = *ReadFile(folder + "/index");
+  EXPECT_TRUE(PrepareCertificates(folder, options_.listen, 1, absl::Now()).ok());
+  EXPECT_EQ(*ReadFile(folder + "/index"), index);
+  EXPECT_TRUE(PrepareCertificates(folder, "node.example:0", 2, absl::Now()).ok());
+  EXPECT_THAT(*ReadFile(folder + "/index"),
+              testing::ContainsRegex("coordinator [^\n]*,DNS:node.example\n[^\n]* "
+                                     "worker-worker-2 [^\n]*\n$"));
+  // Those that are due, and one that was lost.
+  std::filesystem::remove(folder + "/user-admin.key");
+  EXPECT_TRUE(PrepareCertificates(folder, "node.example:0", 2, absl::Now()).ok());
+  EXPECT_TRUE(check(kUserOfUp, tls::Role::kUser).ok());
+  EXPECT_TRUE(
+      PrepareCertificates(folder, "node.example:0", 2, absl::Now() + absl::Hours(24 * 250)).ok());
+  EXPECT_TRUE(tls::CheckFiles(
+                  {folder + "/ca.crt", folder + "/coordinator.crt", folder + "/coordinator.key"},
+                  tls::Role::kCoordinator, absl::Now() + absl::Hours(24 * 400))
+                  .ok());
+}
+
+TEST_F(UpTest, WithoutAHomeTheCertificatesAreNamed) {
+  options_.user_state_dir = "/proc/nowhere";
+  WhenUp([this] { interrupt_.Raise(); });
+  EXPECT_EQ(Run(), kOk) << err();
+  EXPECT_THAT(out(), HasSubstr("export STRETTO_TLS_CA=" + options_.state_dir +
+                               "/tls/ca.crt STRETTO_TLS_CERTIFICATE=" + options_.state_dir +
+                               "/tls/user-admin.crt STRETTO_TLS_KEY="));
+}
+
+TEST_F(UpTest, WithoutTlsNothingIsMadeOrGiven) {
+  options_.no_tls = true;
+  WhenUp([this] { interrupt_.Raise(); });
+  EXPECT_EQ(Run(), kOk) << err();
+  EXPECT_THAT(Events(), Not(HasSubstr("--tls")));
+  EXPECT_THAT(out(), HasSubstr("tls    none: everybody on this machine can run jobs\n"));
+  EXPECT_FALSE(std::filesystem::exists(options_.state_dir + "/tls"));
+}
+
+TEST_F(UpTest, ADamagedCaStopsTheStart) {
+  std::filesystem::create_directories(options_.state_dir + "/tls");
+  std::ofstream(options_.state_dir + "/tls/ca.crt") << "rubbish";
+  EXPECT_EQ(Run(), kError);
+  ExpectMessage({"/state/tls/index"});
 }
 
 TEST_F(UpTest, SigintOfTheProcessStopsEverything) {

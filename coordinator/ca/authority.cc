@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The order of writes is what makes a crash harmless. A CA exists once its certificate does, which
+// is therefore the last file of Create. A certificate is recorded before its files are written, and
+// a revocation before the list: after a crash the record may have more than the files, never less,
+// and the same command again completes them.
+
+#include "coordinator/ca/authority.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "proto/base/nearest_name.h"
+#include "proto/base/status_macros.h"
+#include "proto/tls/files.h"
+
+namespace stretto::ca {
+namespace {
+
+constexpr char kIndex[] = "index";
+constexpr char kCaKey[] = "ca.key";
+constexpr char kCaCertificate[] = "ca.crt";
+constexpr char kCaList[] = "ca.crl";
+
+std::string In(const std::string& folder, const std::string& file) { return folder + "/" + file; }
+
+std::string DayText(absl::Time time) {
+  return absl::FormatTime("%Y-%m-%d", time, absl::UTCTimeZone());
+}
+
+absl::Status AtFile(const std::string& path, const absl::Status& status) {
+  return absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
+}
+
+// As WriteFileAtomic, but nobody else can ever read it.
+absl::Status WritePrivateFile(const std::string& path, const std::string& content) {
+  const std::string temporary = absl::StrCat(path, ".new");
+  ::unlink(temporary.c_str());  // of a command that was interrupted
+  {
+    const FileDescriptor file(
+        ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    if (!file.valid()) return ErrnoStatus(errno, absl::StrCat("open ", temporary));
+    RETURN_IF_ERROR(WriteAll(file.get(), content, temporary));
+    if (::fsync(file.get()) != 0) return ErrnoStatus(errno, absl::StrCat("fsync ", temporary));
+  }
+  if (::rename(temporary.c_str(), path.c_str()) != 0) {
+    return ErrnoStatus(errno, absl::StrCat("rename ", temporary, " to ", path));
+  }
+  const std::string parent = std::filesystem::path(path).parent_path().string();
+  return SyncPath(parent.empty() ? "." : parent);
+}
+
+absl::Status NoCa(const std::string& folder) {
+  return absl::NotFoundError(absl::StrCat("found no CA in ", folder, ", expected its files ",
+                                          kCaCertificate, ", ", kCaKey, " and ", kIndex,
+                                          "; `stretto ca init ", folder, "` makes one"));
+}
+
+bool Exists(const std::string& path) {
+  struct stat info = {};
+  return ::lstat(path.c_str(), &info) == 0;
+}
+
+absl::StatusOr<FileDescriptor> LockIndex(const std::string& folder, int flags) {
+  const std::string path = In(folder, kIndex);
+  FileDescriptor file(::open(path.c_str(), O_RDWR | O_APPEND | O_CLOEXEC | flags, 0600));
+  if (!file.valid()) return ErrnoStatus(errno, absl::StrCat("open ", path));
+  while (::flock(file.get(), LOCK_EX) != 0) {
+    if (errno != EINTR) return ErrnoStatus(errno, absl::StrCat("lock ", path));
+  }
+  return file;
+}
+
+}  // namespace
+
+absl::StatusOr<Index> ReadIndex(const std::string& folder) {
+  if (!Exists(In(folder, kCaCertificate))) return NoCa(folder);
+  const std::string path = In(folder, kIndex);
+  ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  absl::StatusOr<Index> index = ParseIndex(text);
+  if (!index.ok()) {
+    return absl::Status(index.status().code(), absl::StrCat(path, ":", index.status().message()));
+  }
+  return index;
+}
+
+Authority::Authority(std::string folder, FileDescriptor index_file, Index index, Signer signer)
+    : folder_(std::move(folder)),
+      index_file_(std::move(index_file)),
+      index_(std::move(index)),
+      signer_(std::move(signer)) {}
+
+absl::StatusOr<Authority> Authority::Create(const std::string& folder, const std::string& name,
+                                            absl::Duration lifetime, absl::Time now) {
+  std::error_code error;
+  const std::filesystem::path parent = std::filesystem::path(folder).parent_path();
+  if (!parent.empty()) std::filesystem::create_directories(parent, error);
+  if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
+    return ErrnoStatus(errno, absl::StrCat("create ", folder));
+  }
+  {
+    ASSIGN_OR_RETURN(const FileDescriptor lock, LockIndex(folder, O_CREAT));
+    if (Exists(In(folder, kCaCertificate))) {
+      return absl::AlreadyExistsError(
+          absl::StrCat(folder, ": found a CA, expected a folder without one; `stretto ca issue ",
+                       folder, "` makes certificates of it"));
+    }
+    // What an interrupted Create has left behind signed nothing.
+    if (::ftruncate(lock.get(), 0) != 0) {
+      return ErrnoStatus(errno, absl::StrCat("truncate ", In(folder, kIndex)));
+    }
+    ASSIGN_OR_RETURN(const Minted made, MintCa(name, now - kBackdate, now + lifetime));
+    ASSIGN_OR_RETURN(const Signer signer, Signer::Read(made.certificate, made.key));
+    ASSIGN_OR_RETURN(const std::string list, signer.List({}, 0, now));
+    RETURN_IF_ERROR(WritePrivateFile(In(folder, kCaKey), made.key));
+    RETURN_IF_ERROR(WriteFileAtomic(In(folder, kCaList), list));
+    RETURN_IF_ERROR(WriteFileAtomic(In(folder, kCaCertificate), made.certificate));
+  }
+  return Open(folder);
+}
+
+absl::StatusOr<Authority> Authority::Open(const std::string& folder) {
+  if (!Exists(In(folder, kCaCertificate))) return NoCa(folder);
+  ASSIGN_OR_RETURN(FileDescriptor lock, LockIndex(folder, 0));
+  ASSIGN_OR_RETURN(Index index, ReadIndex(folder));
+  // The rest of a line that a crash cut off: the next line must not become a part of it.
+  if (::ftruncate(lock.get(), index.whole) != 0) {
+    return ErrnoStatus(errno, absl::StrCat("truncate ", In(folder, kIndex)));
+  }
+  ASSIGN_OR_RETURN(const std::string certificate, ReadFile(In(folder, kCaCertificate)));
+  const std::string key_path = In(folder, kCaKey);
+  ASSIGN_OR_RETURN(const std::string key, ReadFile(key_path));
+  if (const absl::Status mode = tls::CheckKeyMode(key_path); !mode.ok()) {
+    return AtFile(key_path, mode);
+  }
+  absl::StatusOr<Signer> signer = Signer::Read(certificate, key);
+  if (!signer.ok()) {
+    return AtFile(absl::StrCat(In(folder, kCaCertificate), " and ", kCaKey), signer.status());
+  }
+  return Authority(folder, std::move(lock), std::move(index), *std::move(signer));
+}
+
+absl::Status Authority::Append(const std::string& line) {
+  const std::string path = Path(kIndex);
+  absl::Status status = WriteAll(index_file_.get(), line, path);
+  if (status.ok() && ::fsync(index_file_.get()) != 0) {
+    status = ErrnoStatus(errno, absl::StrCat("fsync ", path));
+  }
+  if (!status.ok()) {
+    // The part of a line that fitted on a full disk. Open does it again if this fails.
+    [[maybe_unused]] const int cut = ::ftruncate(index_file_.get(), index_.whole);
+    return status;
+  }
+  index_.whole += static_cast<int64_t>(line.size());
+  ++index_.lines;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Issued> Authority::Issue(const Holder& holder, absl::Duration lifetime,
+                                        absl::Time now) {
+  if (now + lifetime > end()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(holder.name, ": found an end at ", DayText(now + lifetime),
+                     ", expected one before that of the CA, at ", DayText(end())));
+  }
+  Issued issued{.serial = "",
+                .name = holder.name,
+                .alternative_names = holder.alternative_names,
+                .begin = now - kBackdate,
+                .end = now + lifetime};
+  ASSIGN_OR_RETURN(issued.serial, NewSerial());
+  ASSIGN_OR_RETURN(const Minted made, signer_.Issue({.serial = issued.serial,
+                                                     .common_name = holder.name,
+                                                     .alternative_names = holder.alternative_names,
+                                                     .begin = issued.begin,
+                                                     .end = issued.end}));
+  RETURN_IF_ERROR(Append(IssuedLine(issued, now)));
+  index_.issued.push_back(issued);
+  // The key first, so that a program that looks in between finds no new certificate without it for
+  // longer than a moment.
+  RETURN_IF_ERROR(WritePrivateFile(Path(holder.name + ".key"), made.key));
+  RETURN_IF_ERROR(WriteFileAtomic(Path(holder.name + ".crt"), made.certificate));
+  return issued;
+}
+
+absl::StatusOr<std::vector<Issued>> Authority::Revoke(const std::string& what,
+                                                      const std::string& reason, absl::Time now) {
+  const std::string serial = absl::AsciiStrToLower(what);
+  std::vector<Issued> meant;
+  std::vector<std::string> names;
+  for (Issued& one : index_.issued) {
+    names.push_back(one.name);
+    const bool by_name = one.name == what && (one.ValidAt(now) || one.revoked);
+    if (!by_name && one.serial != serial) continue;
+    if (!one.revoked) {
+      RETURN_IF_ERROR(Append(RevokedLine(one.serial, reason, now)));
+      one.revoked = now;
+      one.reason = reason;
+    }
+    meant.push_back(one);
+  }
+  if (meant.empty()) {
+    const std::string near = NearestName(what, names);
+    return absl::NotFoundError(absl::StrCat(
+        "found no valid certificate with the name or the serial number \"", absl::CHexEscape(what),
+        "\" in ", Path(kIndex), ", expected one that `stretto ca list ", folder_, "` shows",
+        near.empty() || near == what ? "" : absl::StrCat("; did you mean \"", near, "\"?")));
+  }
+  RETURN_IF_ERROR(WriteList(now));
+  return meant;
+}
+
+absl::Status Authority::WriteList(absl::Time now) {
+  std::vector<RevokedSerial> revoked;
+  for (const Issued& one : index_.issued) {
+    if (one.revoked) revoked.push_back({one.serial, *one.revoked});
+  }
+  ASSIGN_OR_RETURN(const std::string list, signer_.List(revoked, index_.lines, now));
+  return WriteFileAtomic(Path(kCaList), list);
+}
+
+}  // namespace stretto::ca

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// As cluster_flags.cc: one function per command declares the flags, binds each to a value that the
+// command's callback keeps alive, and calls the command with them.
+
+#include "coordinator/cli/ca_flags.h"
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_join.h"
+#include "coordinator/ca/index.h"
+#include "coordinator/cli/command_line.h"
+#include "coordinator/cli/commands/ca_commands.h"
+#include "proto/base/clock.h"
+#include "proto/commands/choice.h"
+#include "proto/commands/ranges.h"
+
+namespace stretto::cli {
+namespace {
+
+// Certificates that live longer are not taken back in time by their end.
+constexpr int kMostDays = 825;
+constexpr int kMostCaDays = 7300;
+
+void AddFolder(CLI::App* command, std::string* folder) {
+  command->add_option("DIR", *folder, "folder of the CA")->required();
+}
+
+void AddInit(CommandLine& line, CLI::App* parent) {
+  struct Flags {
+    std::string folder, name;
+    int days = 3650;
+  };
+  const auto flags = std::make_shared<Flags>();
+  CLI::App* command =
+      line.AddLocal(parent, "init", "Make a certificate authority in a folder",
+                    [&line, flags] {
+                      return InitCa(line.terminal(), flags->folder, flags->name, flags->days,
+                                    Clock::Real().Now());
+                    },
+                    {"stretto ca init tls", "stretto ca init tls --name 'CA of lab' --days 1825"});
+  AddFolder(command, &flags->folder);
+  command
+      ->add_option("--name", flags->name, "name of the CA (default: a name with a random number)")
+      ->type_name("NAME");
+  command->add_option("--days", flags->days, "days for which the CA is valid")
+      ->check(Integer(1, kMostCaDays))
+      ->capture_default_str();
+}
+
+void AddIssue(CommandLine& line, CLI::App* parent) {
+  const auto flags = std::make_shared<IssueOptions>();
+  CLI::App* command = line.AddLocal(
+      parent, "issue", "Make keys and certificates of the coordinator, workers and users",
+      [&line, flags] {
+        return IssueCertificates(line.terminal(), *flags, line.format(), Clock::Real().Now());
+      },
+      {"stretto ca issue tls --coordinator-host 10.0.0.1 --worker node-a node-b",
+       "stretto ca issue tls --user alice/submitter/speech ada/admin --days 30"});
+  AddFolder(command, &flags->folder);
+  command
+      ->add_option("--coordinator-host", flags->hosts,
+                   "names and addresses that clients reach the coordinator by; all of them are "
+                   "in one certificate")
+      ->type_name("HOST");
+  command->add_option("--worker", flags->workers, "the --name of each worker")->type_name("NAME");
+  command
+      ->add_option("--user", flags->users,
+                   "users with their roles, as NAME[/ROLE/PROJECT]...[/ROLE]: each role in a "
+                   "project, the last one in all; without any, submitter in project default")
+      ->type_name("USER");
+  command->add_option("--days", flags->days, "days for which the certificates are valid")
+      ->check(Integer(1, kMostDays))
+      ->capture_default_str();
+}
+
+void AddRotate(CommandLine& line, CLI::App* parent) {
+  struct Flags {
+    std::string folder;
+    std::vector<std::string> names;
+    int days = 0;
+  };
+  const auto flags = std::make_shared<Flags>();
+  CLI::App* command = line.AddLocal(
+      parent, "rotate", "Make new keys and certificates in place of those that will expire",
+      [&line, flags] {
+        return RotateCertificates(line.terminal(), flags->folder, flags->names, flags->days,
+                                  line.format(), Clock::Real().Now());
+      },
+      {"stretto ca rotate tls", "stretto ca rotate tls worker-node-a user-alice"});
+  AddFolder(command, &flags->folder);
+  command->add_option("NAME", flags->names,
+                      "names that `stretto ca list` shows (default: those with less than a third "
+                      "of their lifetime left)");
+  command
+      ->add_option("--days", flags->days,
+                   "days for which the certificates are valid (default: as many as before)")
+      ->check(Integer(1, kMostDays));
+}
+
+void AddCaList(CommandLine& line, CLI::App* parent) {
+  const auto folder = std::make_shared<std::string>();
+  AddFolder(line.AddLocal(parent, "list", "List the certificates that a CA has issued",
+                          [&line, folder] {
+                            return ListCertificates(line.terminal(), *folder, line.format(),
+                                                    Clock::Real().Now());
+                          },
+                          {"stretto ca list tls", "stretto ca list tls -o json"}),
+            folder.get());
+}
+
+void AddRevoke(CommandLine& line, CLI::App* parent) {
+  struct Flags {
+    std::string folder, reason = ca::kReasons[0];
+    std::vector<std::string> what;
+  };
+  const auto flags = std::make_shared<Flags>();
+  CLI::App* command = line.AddLocal(
+      parent, "revoke", "Revoke certificates, and write the revocation list DIR/ca.crl",
+      [&line, flags] {
+        return RevokeCertificates(line.terminal(), flags->folder, flags->what, flags->reason,
+                                  line.format(), Clock::Real().Now());
+      },
+      {"stretto ca revoke tls user-bob --reason cessationOfOperation",
+       "stretto ca revoke tls 4f0c62b19b1d6b3a7f0e5f5a1c2d3e4f"});
+  AddFolder(command, &flags->folder);
+  command
+      ->add_option("WHAT", flags->what,
+                   "names, which mean all valid certificates of that name, or serial numbers")
+      ->required();
+  CLI::Option* const reason =
+      command->add_option("--reason", flags->reason, "reason to record")->capture_default_str();
+  Choice(reason, absl::StrJoin(ca::kReasons, "|"));
+}
+
+}  // namespace
+
+void AddCaCommands(CommandLine& line) {
+  CLI::App* group = line.AddGroup(
+      "ca", "Make and revoke certificates for a small cluster",
+      {"stretto ca init tls", "stretto ca issue tls --coordinator-host 10.0.0.1 --user ann"});
+  AddInit(line, group);
+  AddIssue(line, group);
+  AddRotate(line, group);
+  AddCaList(line, group);
+  AddRevoke(line, group);
+}
+
+}  // namespace stretto::cli

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Files of a CA: its record, and revocation lists. An input is a record, or the file of a CA, a line
+// "==" and the file of its lists. What was read of a record is written and read the same; any bytes
+// give lists or a sentence, and no list is taken that is not of the CA.
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "coordinator/ca/index.h"
+#include "proto/base/check.h"
+#include "proto/base/printable.h"
+#include "proto/tls/revocation.h"
+#include "tests/fuzz/fuzz_input.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace stretto;  // NOLINT: all of this target is about it
+  const absl::string_view text = fuzz::TextOf(data, size);
+  const auto index = ca::ParseIndex(text);
+  STRETTO_CHECK(index.ok() || IsPrintable(index.status().message()));
+  if (index.ok()) {
+    std::string again;
+    for (const ca::Issued& one : index->issued) again += ca::IssuedLine(one, one.begin);
+    const auto read = ca::ParseIndex(again);
+    STRETTO_CHECK(read.ok() && read->issued.size() == index->issued.size());
+    STRETTO_CHECK(read->whole == static_cast<int64_t>(again.size()));
+  }
+  const size_t cut = text.find("\n==\n");
+  if (cut == text.npos) return 0;
+  const std::string authority = fuzz::Folder::Get().Write("ca.crt", text.substr(0, cut + 1));
+  const std::string lists = fuzz::Folder::Get().Write("ca.crl", text.substr(cut + 4));
+  const auto revocations = tls::Revocations::Open(authority, lists);
+  STRETTO_CHECK(revocations.ok() || IsPrintable(revocations.status().message()));
+  if (!revocations.ok()) return 0;
+  STRETTO_CHECK((*revocations)->count() >= 0);
+  const absl::Status checked = (*revocations)->Check(std::string(text.substr(0, cut + 1)));
+  STRETTO_CHECK(checked.ok() || IsPrintable(checked.message()));
+  return 0;
+}
