@@ -92,7 +92,7 @@ enum Scalar : int {
   kBiasCorrection1,  // 1 - beta1^t
   kBiasCorrection2,  // 1 - beta2^t
   kClipNorm,         // 0: no clipping
-  kLossWeight,  // gradient of the mean loss with respect to one token's: 1 / tokens of the step
+  kLossWeight,  // gradient of the mean loss with respect to one token's: 1 / targets of the step
   kScalarCount,
 };
 

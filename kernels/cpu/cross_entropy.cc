@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
+
+// Softmax cross entropy over a vocabulary that may be split over ranks, in the four parts between
+// which collectives run. Each part is a loop over rows; bf16 is converted in pieces.
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "kernels/cpu/cpu_ops_impl.h"
 #include "kernels/cpu/vector_math.h"
+#include "kernels/target.h"
 
 namespace stretto::cpu::STRETTO_CPU_OPS {
 
@@ -50,6 +55,12 @@ void GradRow(float max, float sum, int64_t target, float weight, int64_t real, i
   if (target >= 0) x[target] = FromFloat<T>(at_target);
 }
 
+// The sums of a row without a target, whose loss log(1) - 0 is 0 once ranks have added them up.
+void NoLoss(const VocabShard& vocab, float* sums) {
+  sums[0] = vocab.start == 0 ? 1.0f : 0.0f;
+  sums[1] = 0;
+}
+
 // Returns the target's column on this rank, or -1.
 int64_t LocalTarget(int32_t target, const VocabShard& vocab, int64_t real) {
   const int64_t column = target - vocab.start;
@@ -78,6 +89,10 @@ void CpuOps::CrossEntropySum(TensorView logits, TensorView max, TensorView targe
   WithType(logits.dtype, [&](auto type) {
     using T = decltype(type);
     for (int64_t row = 0; row < logits.rows(); ++row) {
+      if (targets.as<int32_t>()[row] == kNoTarget) {
+        NoLoss(vocab, sums.as<float>() + 2 * row);
+        continue;
+      }
       const T* x = logits.as<T>() + row * logits.columns();
       const float top = max.as<float>()[row];
       const int64_t target = LocalTarget(targets.as<int32_t>()[row], vocab, real);
@@ -106,9 +121,14 @@ void CpuOps::CrossEntropyGrad(TensorView max, TensorView sums, TensorView target
   WithType(logits.dtype, [&](auto type) {
     using T = decltype(type);
     for (int64_t row = 0; row < logits.rows(); ++row) {
-      GradRow(max.as<float>()[row], sums.as<float>()[2 * row],
-              LocalTarget(targets.as<int32_t>()[row], vocab, real), weight, real, logits.columns(),
-              logits.as<T>() + row * logits.columns());
+      T* const x = logits.as<T>() + row * logits.columns();
+      const int32_t target = targets.as<int32_t>()[row];
+      if (target == kNoTarget) {
+        std::fill_n(x, logits.columns(), FromFloat<T>(0.0f));
+        continue;
+      }
+      GradRow(max.as<float>()[row], sums.as<float>()[2 * row], LocalTarget(target, vocab, real),
+              weight, real, logits.columns(), x);
     }
   });
 }

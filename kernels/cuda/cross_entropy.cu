@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "kernels/cuda/rows.h"
+#include "kernels/target.h"
 
 namespace stretto::cuda {
 namespace {
@@ -57,6 +58,13 @@ __global__ void SumOfRows(typename F::In logits, const float* max, const int32_t
   __shared__ BlockReduce<1>::Places places;
   BlockReduce<1> block(places);
   for (int64_t row = blockIdx.x; row < logits.count; row += gridDim.x) {
+    if (targets[row] == kNoTarget) {  // for all threads of the block
+      if (threadIdx.x == 0) {
+        sums[2 * row] = start == 0 ? 1.0f : 0.0f;
+        sums[2 * row + 1] = 0;
+      }
+      continue;
+    }
     const float top = max[row];
     float sum[1] = {0};
     ForEachOfRow(logits, row, real, [&](float x) { sum[0] += __expf(x - top); });
@@ -82,6 +90,7 @@ __global__ void GradOfRows(const float* max, const float* sums, const int32_t* t
   for (int64_t row = blockIdx.x; row < logits.count; row += gridDim.x) {
     const float top = max[row], scale = weight / sums[2 * row];
     const int target = LocalTarget(targets[row], start, real);
+    const int counted = targets[row] == kNoTarget ? 0 : real;  // columns that have a gradient
 #pragma unroll 4
     for (int column = static_cast<int>(threadIdx.x) * kPack<T>; column < logits.columns;
          column += static_cast<int>(blockDim.x) * kPack<T>) {
@@ -89,7 +98,7 @@ __global__ void GradOfRows(const float* max, const float* sums, const int32_t* t
       for (int k = 0; k < kPack<T>; ++k) {
         float value = __expf(ToFloat(pack.at[k]) - top) * scale;
         if (column + k == target) value -= weight;
-        pack.at[k] = Round<T>(column + k < real ? value : 0.0f);
+        pack.at[k] = Round<T>(column + k < counted ? value : 0.0f);
       }
       logits.Store(row, column, pack);
     }

@@ -116,7 +116,7 @@ std::vector<Field> TrainingRows() {
       {.path = "checkpoint.keep_best",
        .help = "Keeps the checkpoint with the lowest held-out loss too, the earliest of several. "
                "JOB/best is its name in checkpoint.resume_from and for `stretto checkpoint`. Needs "
-               "eval.",
+               "eval. A job with eval.early_stop keeps it in any case.",
        .value = "false"},
       {.path = "checkpoint.resume_from",
        .help =
@@ -267,7 +267,8 @@ std::vector<Field> TrainingRows() {
        .help = "Name of a data set that is not trained on, as in data.prefix.",
        .derived = "the held-out part of data, for which data.held_out is above 0"},
       {.path = "eval.early_stop",
-       .help = "Ends the job, as SUCCEEDED, when the held-out loss stops improving.",
+       .help = "Ends the job, as SUCCEEDED, when the held-out loss stops improving. The checkpoint "
+               "with the lowest held-out loss is kept.",
        .derived = "all steps",
        .optional = true},
       {.path = "eval.early_stop.patience",

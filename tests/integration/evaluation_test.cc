@@ -140,6 +140,25 @@ TEST_F(EvaluationTest, TheBestCheckpointStaysAndCanBeChosen) {
             Range(static_cast<int>(best.second) + 1, static_cast<int>(best.second) + 2));
 }
 
+// Nothing asks for the best checkpoint, and `keep` alone would have removed it.
+TEST_F(EvaluationTest, AJobThatEndsEarlyKeepsItsBestCheckpoint) {
+  StartCluster();
+  const Json job = RunJob(
+      {.name = "rising",
+       .steps = 60,
+       .more = "optimizer: {learning_rate: 1.0, warmup_steps: 20, decay_steps: 20, clip_norm: 0}\n"
+               "eval: {interval_steps: 2, batches: 3, prefix: held, early_stop: {patience: 3}}\n"
+               "checkpoint: {interval_steps: 2, keep: 1}\n"});
+  EXPECT_EQ(ConditionOf(job, "Succeeded")["reason"], "EarlyStopped");
+  std::pair<double, int64_t> best = {std::numeric_limits<double>::infinity(), 0};
+  for (const auto& [step, loss] : HeldOutLosses(Steps("rising")))
+    best = std::min(best, {loss, step});
+  const std::string name = absl::StrFormat("step-%08d", best.second);
+  EXPECT_NE(job["progress"]["last_checkpoint"], name);
+  EXPECT_EQ(job["progress"]["best_checkpoint"], name);
+  EXPECT_TRUE(std::filesystem::exists(CheckpointFolder("rising") + "/" + name));
+}
+
 // A run that forgot what was counted would go on to step 12.
 TEST_F(EvaluationTest, WhatWasCountedSurvivesAResume) {
   StartCluster();

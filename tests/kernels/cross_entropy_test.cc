@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "kernels/target.h"
 #include "tests/kernels/testing.h"
 
 namespace stretto {
@@ -102,6 +105,34 @@ TEST_P(CrossEntropyTest, GradientMatchesFiniteDifferencesAndPaddingGetsZero) {
   for (int64_t row = 0; row < kRows; ++row) {
     for (int64_t i = kReal - kPart; i < kPart; ++i) {
       EXPECT_EQ(ranks.parts_[1].logits.At(row * kPart + i), 0.0);
+    }
+  }
+}
+
+TEST_P(CrossEntropyTest, RowsWithoutATargetHaveNoLossAndNoGradient) {
+  TwoRanks ranks(GetParam().dtype), whole(GetParam().dtype);
+  const std::vector<int64_t> masked = {0, 3, kRows - 1};
+  const auto is_masked = [&](int64_t row) {
+    return std::find(masked.begin(), masked.end(), row) != masked.end();
+  };
+  for (int64_t row : masked) ranks.targets_.Set(row, kNoTarget);
+  Tensor loss = F32(kRows, 1), whole_loss = F32(kRows, 1);
+  const auto run = [&](TwoRanks& of, Tensor* to) {
+    of.RunTo(*ops_, to);
+    for (Part& part : of.parts_) {
+      ops_->CrossEntropyGrad(part.max.view(), part.sums.view(), of.targets_.view(),
+                             of.scalars_.view(), part.vocab, part.logits.view());
+    }
+  };
+  run(ranks, &loss);
+  run(whole, &whole_loss);
+  for (int64_t row = 0; row < kRows; ++row) {
+    EXPECT_EQ(loss.At(row), is_masked(row) ? 0.0 : whole_loss.At(row)) << row;
+    for (size_t rank = 0; rank < 2; ++rank) {
+      for (int64_t i = row * kPart; i < (row + 1) * kPart; ++i) {
+        EXPECT_EQ(ranks.parts_[rank].logits.At(i),
+                  is_masked(row) ? 0.0 : whole.parts_[rank].logits.At(i));
+      }
     }
   }
 }

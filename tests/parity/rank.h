@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
 #include "kernels/bf16.h"
+#include "kernels/target.h"
 #include "proto/base/random.h"
 #include "tests/parity/tensors.h"
 #include "worker/engine/exec/executor.h"
@@ -29,6 +30,8 @@ struct Options {
   int gradients_of_step = -1;                       // -1: the last
   bool same_batch = false;                          // every step sees the tokens of step 0
   bool same_masks = false;                          // every step drops what step 0 drops
+  // Share of the targets that do not count; above 0 also all of the second sequence of a step.
+  double masked = 0;
 };
 
 struct StepResult {
@@ -44,6 +47,17 @@ inline int32_t TokenAt(const ModelSpec& model, int step, int sequence, int posit
   const auto draw =
       Philox(99, static_cast<uint64_t>(sequence * 1000 + position), static_cast<uint64_t>(step));
   return static_cast<int32_t>(draw[0] % static_cast<uint32_t>(model.vocab_size));
+}
+
+// What token `position` is to predict; kNoTarget if that does not count.
+inline int32_t TargetAt(const ModelSpec& model, const Options& options, int step, int sequence,
+                        int position) {
+  if (options.masked > 0) {
+    const auto draw =
+        Philox(98, static_cast<uint64_t>(sequence * 1000 + position), static_cast<uint64_t>(step));
+    if (sequence == 1 || ToUniform(draw[0]) < options.masked) return kNoTarget;
+  }
+  return TokenAt(model, step, sequence, position + 1);
 }
 
 // One thread at a time.
@@ -94,8 +108,11 @@ class Rank {
       // Of the micro-batch, among those of all replicas of the stage.
       const int first = (mb * ReplicasOf(spec_, place_.stage) + place_.replica) *
                         SequencesOf(spec_, place_.stage);
-      WriteTokens(plan_.buffers.tokens, mb, batch, first, 0);
-      WriteTokens(plan_.buffers.targets, mb, batch, first, 1);
+      WriteTokens(plan_.buffers.tokens, mb, first,
+                  [&](int sequence, int s) { return TokenAt(model, batch, sequence, s); });
+      WriteTokens(plan_.buffers.targets, mb, first, [&](int sequence, int s) {
+        return TargetAt(model, options_, batch, sequence, s);
+      });
       int32_t* keys = View(plan_.buffers.keys, mb).as<int32_t>();
       keys[kSeedLow] = 17;
       keys[kSeedHigh] = 4;
@@ -111,8 +128,7 @@ class Rank {
     scalars[kBiasCorrection1] = static_cast<float>(1 - std::pow(0.9, step + 1));
     scalars[kBiasCorrection2] = static_cast<float>(1 - std::pow(0.95, step + 1));
     scalars[kClipNorm] = static_cast<float>(options_.clip_norm);
-    scalars[kLossWeight] =
-        1.0f / static_cast<float>(spec_.sequences_per_step() * model.sequence_length);
+    scalars[kLossWeight] = 1.0f / static_cast<float>(std::max(1, TargetsOf(batch)));
   }
 
   StepResult ReadOutputs() {
@@ -162,15 +178,24 @@ class Rank {
   Tensors gradients;
 
  private:
-  // Writes the tokens of the sequences from `first` on, each from the one at `shift` on, where the
-  // rank has such a buffer.
-  void WriteTokens(BufferId id, int micro_batch, int batch, int first, int shift) {
+  // Writes the tokens of the sequences from `first` on, where the rank has such a buffer.
+  void WriteTokens(BufferId id, int micro_batch, int first,
+                   const std::function<int32_t(int sequence, int position)>& at) {
     if (id < 0) return;
     int32_t* tokens = View(id, micro_batch).as<int32_t>();
     for (int b = 0; b < SequencesOf(spec_, place_.stage); ++b) {
-      for (int s = 0; s < spec_.model.sequence_length; ++s)
-        *tokens++ = TokenAt(spec_.model, batch, first + b, s + shift);
+      for (int s = 0; s < spec_.model.sequence_length; ++s) *tokens++ = at(first + b, s);
     }
+  }
+
+  // The number of targets of a step that count.
+  int TargetsOf(int batch) const {
+    int targets = 0;
+    for (int sequence = 0; sequence < spec_.sequences_per_step(); ++sequence) {
+      for (int s = 0; s < spec_.model.sequence_length; ++s)
+        targets += TargetAt(spec_.model, options_, batch, sequence, s) != kNoTarget ? 1 : 0;
+    }
+    return targets;
   }
 
   void Write(BufferId id, const std::function<void(TensorView)>& fill) {

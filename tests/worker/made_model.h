@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -166,6 +167,7 @@ struct MadeCheckpoint {
   int64_t step = 10;
   int ranks = 2;
   std::string tokenizer = "";  // as in ModelNote
+  std::optional<double> held_out_loss = {};
 };
 
 // Writes what `ranks` ranks have of the model, its moments too (weights plus 1 and plus 2), with
@@ -192,17 +194,19 @@ inline std::string WriteMadeCheckpoint(const std::string& job, const MadeSource&
     EXPECT_TRUE(shard.ok()) << shard.status();
     shards.push_back(*shard);
   }
-  const TrainingState state{.step = made.step,
-                            .updates = made.step,
-                            .consumed_samples = 8 * made.step,
-                            .seed = 7,
-                            .epoch = 1,
-                            .spec_hash = "spec",
-                            .math_hash = "math",
-                            .tokenizer_hash = "",
-                            .padded_vocab = model.padded_vocab(),
-                            .world_size = made.ranks,
-                            .tp_size = made.ranks};
+  TrainingState state{.step = made.step,
+                      .updates = made.step,
+                      .consumed_samples = 8 * made.step,
+                      .seed = 7,
+                      .epoch = 1,
+                      .spec_hash = "spec",
+                      .math_hash = "math",
+                      .tokenizer_hash = "",
+                      .padded_vocab = model.padded_vocab(),
+                      .world_size = made.ranks,
+                      .tp_size = made.ranks,
+                      .held_out = {}};
+  if (made.held_out_loss) state.held_out = {.of = "text", .loss = made.held_out_loss};
   const auto folder = Commit(job, state, shards, 0,
                              {{kModelNoteName, ModelNoteText({model, "F32", made.tokenizer})}});
   EXPECT_TRUE(folder.ok()) << folder.status();

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
+#include <utility>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
@@ -26,6 +27,7 @@ namespace stretto {
 namespace {
 
 constexpr size_t kBlock = size_t{1} << 20;
+constexpr char kBinTmp[] = ".bin.tmp", kIndexTmp[] = ".idx.tmp";
 
 // Writes a file sequentially.
 class OutputFile {
@@ -136,18 +138,26 @@ absl::Status WriteIndex(const std::vector<DatasetPart>& parts, const Totals& tot
   return out.Finish();
 }
 
+void RemoveStaged(const std::string& prefix) {
+  for (const char* suffix : {kBinTmp, kIndexTmp}) ::unlink((prefix + suffix).c_str());
+}
+
 }  // namespace
 
-absl::Status ConcatenateDatasets(const std::vector<DatasetPart>& parts, const std::string& prefix) {
+absl::Status StageConcatenation(const std::vector<DatasetPart>& parts, const std::string& prefix) {
   ASSIGN_OR_RETURN(const Totals totals, Add(parts));
-  const std::string bin = prefix + ".bin.tmp", index = prefix + ".idx.tmp";
-  absl::Cleanup remove = [&] {
-    ::unlink(bin.c_str());
-    ::unlink(index.c_str());
-  };
-  RETURN_IF_ERROR(CopyTokens(parts, bin));
-  RETURN_IF_ERROR(WriteIndex(parts, totals, index));
-  return CommitDataset(prefix);
+  absl::Cleanup remove = [&] { RemoveStaged(prefix); };
+  RETURN_IF_ERROR(CopyTokens(parts, prefix + kBinTmp));
+  RETURN_IF_ERROR(WriteIndex(parts, totals, prefix + kIndexTmp));
+  std::move(remove).Cancel();
+  return absl::OkStatus();
+}
+
+absl::Status ConcatenateDatasets(const std::vector<DatasetPart>& parts, const std::string& prefix) {
+  RETURN_IF_ERROR(StageConcatenation(parts, prefix));
+  const absl::Status status = CommitDataset(prefix);
+  if (!status.ok()) RemoveStaged(prefix);
+  return status;
 }
 
 }  // namespace stretto

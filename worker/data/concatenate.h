@@ -19,4 +19,7 @@ struct DatasetPart {
 // different token types), those of ErrnoStatus; then PREFIX is unchanged.
 absl::Status ConcatenateDatasets(const std::vector<DatasetPart>& parts, const std::string& prefix);
 
+// Does the same up to the point at which PREFIX would change: CommitDataset does the rest.
+absl::Status StageConcatenation(const std::vector<DatasetPart>& parts, const std::string& prefix);
+
 }  // namespace stretto

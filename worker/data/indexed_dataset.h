@@ -68,7 +68,7 @@ class IndexedDataset final : public TokenStream {
 
 // Renames PREFIX.bin.tmp and PREFIX.idx.tmp, which must be durable, into place. After a crash there
 // is the old data set, the new one, or none with an index. Removes the old one's tokenizer (note
-// and files).
+// and files) and mask.
 absl::Status CommitDataset(const std::string& prefix);
 
 // Returns AlreadyExists if PREFIX.idx, PREFIX.bin or PREFIX.tokenizer exists.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Streams tokens to PREFIX.bin.tmp and keeps lengths and boundaries in memory until Finish, which
-// writes the index. CommitDataset removes the old index and tokenizer before it renames the new
-// files, so that an old index never meets new tokens.
+// writes the index. CommitDataset removes the old index, tokenizer and mask before it renames the
+// new files, so that an old index never meets new tokens.
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -18,6 +18,7 @@
 #include "proto/base/status_macros.h"
 #include "worker/data/index_layout.h"
 #include "worker/data/indexed_dataset.h"
+#include "worker/data/mask.h"
 #include "worker/data/tokenizer_files.h"
 
 namespace stretto {
@@ -81,10 +82,12 @@ absl::Status CommitDataset(const std::string& prefix) {
   if (::unlink(index_path.c_str()) != 0 && errno != ENOENT) {
     return ErrnoStatus(errno, absl::StrCat("remove ", index_path));
   }
-  // The same holds for the note of an old tokenizer.
-  const std::string note = prefix + ".tokenizer.json";
-  if (::unlink(note.c_str()) != 0 && errno != ENOENT) {
-    return ErrnoStatus(errno, absl::StrCat("remove ", note));
+  // The same holds for the note of an old tokenizer, and for an old mask.
+  const std::string mask = MaskPrefix(prefix);
+  for (const std::string& old : {prefix + ".tokenizer.json", mask + ".idx", mask + ".bin"}) {
+    if (::unlink(old.c_str()) != 0 && errno != ENOENT) {
+      return ErrnoStatus(errno, absl::StrCat("remove ", old));
+    }
   }
   RETURN_IF_ERROR(RemoveTokenizerFiles(prefix));
   RETURN_IF_ERROR(Rename(bin_path + ".tmp", bin_path));

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+
+// The number of a sample decides its part (the blend) and its place there (a permutation of each
+// epoch). Its tokens and, where the part has one, its mask are read from there.
+
 #include "worker/data/sampler.h"
 
 #include <algorithm>
@@ -10,6 +14,7 @@
 #include "proto/base/check.h"
 #include "proto/base/random.h"
 #include "proto/base/status_macros.h"
+#include "worker/data/mask.h"
 
 namespace stretto {
 namespace {
@@ -67,7 +72,8 @@ absl::StatusOr<Sampler> Sampler::Create(const std::vector<SampledTokens>& parts,
                        " tokens, expected at least sequence_length + 1 = ",
                        int64_t{options.sequence_length} + 1));
     }
-    sampled.push_back({part.tokens, part.begin, samples, PartSeed(options.seed, sampled.size())});
+    sampled.push_back(
+        {part.tokens, part.mask, part.begin, samples, PartSeed(options.seed, sampled.size())});
     weights.push_back(part.weight);
   }
   return Sampler(std::move(sampled), Blend(weights), options);
@@ -83,12 +89,17 @@ int64_t Sampler::samples_per_epoch() const {
   return samples;
 }
 
-std::pair<const TokenStream*, int64_t> Sampler::Locate(int64_t consumed) const {
+std::pair<const Sampler::Part*, int64_t> Sampler::Find(int64_t consumed) const {
   const auto [number, index] = blend_.At(consumed);
   const Part& part = parts_[number];
   const int64_t sample =
       options_.shuffle ? SampleIndex(part.seed, part.samples, index) : index % part.samples;
-  return {part.tokens, part.begin + sample * options_.sequence_length};
+  return {&part, part.begin + sample * options_.sequence_length};
+}
+
+std::pair<const TokenStream*, int64_t> Sampler::Locate(int64_t consumed) const {
+  const auto [part, begin] = Find(consumed);
+  return {part->tokens, begin};
 }
 
 absl::Status Sampler::ReadBatch(int64_t consumed, int64_t count, int32_t* tokens,
@@ -97,12 +108,37 @@ absl::Status Sampler::ReadBatch(int64_t consumed, int64_t count, int32_t* tokens
   const int64_t length = options_.sequence_length;
   std::vector<int32_t> sequence(length + 1);
   for (int64_t i = 0; i < count; ++i) {
-    const auto [stream, begin] = Locate(consumed + i);
-    RETURN_IF_ERROR(stream->Read(begin, options_.vocab_size, std::span<int32_t>(sequence)));
+    const auto [part, begin] = Find(consumed + i);
+    RETURN_IF_ERROR(part->tokens->Read(begin, options_.vocab_size, std::span<int32_t>(sequence)));
     if (tokens != nullptr) std::copy_n(sequence.begin(), length, tokens + i * length);
-    if (targets != nullptr) std::copy_n(sequence.begin() + 1, length, targets + i * length);
+    if (targets == nullptr) continue;
+    int32_t* const first = targets + i * length;
+    std::copy_n(sequence.begin() + 1, length, first);
+    if (part->mask == nullptr) continue;
+    const std::span<int32_t> trained = std::span<int32_t>(sequence).first(length);
+    RETURN_IF_ERROR(part->mask->Read(begin + 1, kMaskValues, trained));
+    for (int64_t at = 0; at < length; ++at) {
+      if (trained[at] == 0) first[at] = kMaskedTarget;
+    }
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<int64_t> Sampler::CountTargets(int64_t consumed, int64_t count) const {
+  const int64_t length = options_.sequence_length;
+  const bool masked = std::any_of(parts_.begin(), parts_.end(),
+                                  [](const Part& part) { return part.mask != nullptr; });
+  if (!masked) return count * length;
+  int64_t targets = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const auto [part, begin] = Find(consumed + i);
+    int64_t of_sample = length;
+    if (part->mask != nullptr) {
+      ASSIGN_OR_RETURN(of_sample, CountTrained(*part->mask, begin + 1, begin + 1 + length));
+    }
+    targets += of_sample;
+  }
+  return targets;
 }
 
 }  // namespace stretto

@@ -39,8 +39,12 @@ struct SamplerOptions {
 struct SampledTokens {
   const TokenStream* tokens = nullptr;
   int64_t begin = 0, end = 0;
-  double weight = 1;  // relative share of the samples: finite, above 0
+  double weight = 1;                  // relative share of the samples: finite, above 0
+  const TokenStream* mask = nullptr;  // which of the tokens are trained on (mask.h); null: all
 };
+
+// The target in place of a token that is not trained on.
+inline constexpr int32_t kMaskedTarget = -1;
 
 // Immutable and thread-safe. Borrows the streams.
 class Sampler {
@@ -56,10 +60,14 @@ class Sampler {
   int64_t samples_per_epoch() const;
 
   // Fills `tokens` and `targets`, each [count, sequence_length] row-major, with the samples number
-  // consumed ... consumed + count - 1. Targets are the tokens shifted by one.
+  // consumed ... consumed + count - 1. Targets are the tokens shifted by one, or kMaskedTarget.
   // A null pointer leaves out its half, and with two nothing is read. Errors:
   // InvalidArgument (a token outside the vocabulary; names file, byte offset, found, expected).
   absl::Status ReadBatch(int64_t consumed, int64_t count, int32_t* tokens, int32_t* targets) const;
+
+  // Returns how many targets of these samples are not masked. Reads nothing where there is no mask.
+  // Errors: those of ReadBatch.
+  absl::StatusOr<int64_t> CountTargets(int64_t consumed, int64_t count) const;
 
   // Returns the stream, and the position of the first token, of the sample with that number.
   std::pair<const TokenStream*, int64_t> Locate(int64_t consumed) const;
@@ -67,10 +75,13 @@ class Sampler {
  private:
   struct Part {
     const TokenStream* tokens;
+    const TokenStream* mask;
     int64_t begin;
     int64_t samples;  // per epoch
     uint64_t seed;
   };
+  // Returns its part, and the position of its first token.
+  std::pair<const Part*, int64_t> Find(int64_t consumed) const;
   Sampler(std::vector<Part> parts, Blend blend, const SamplerOptions& options)
       : parts_(std::move(parts)), blend_(std::move(blend)), options_(options) {}
 

@@ -3,6 +3,7 @@
 
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "proto/base/files.h"
@@ -17,15 +18,16 @@ std::string InfoPath(const std::string& prefix) { return prefix + ".tokenizer.js
 
 }  // namespace
 
-absl::Status WriteTokenizerInfo(const std::string& prefix, const TokenizerInfo& info) {
-  const json document = {{"kind", info.kind},
-                         {"vocab_size", info.vocab_size},
-                         {"end_of_document", info.end_of_document},
-                         {"hash", info.hash}};
+absl::Status WriteTokenizerInfo(const std::string& prefix, const TokenizerInfo& info, bool masked) {
+  json document = {{"kind", info.kind},
+                   {"vocab_size", info.vocab_size},
+                   {"end_of_document", info.end_of_document},
+                   {"hash", info.hash}};
+  if (masked) document["masked"] = true;
   return WriteFileAtomic(InfoPath(prefix), document.dump(2) + "\n");
 }
 
-absl::StatusOr<TokenizerInfo> ReadTokenizerInfo(const std::string& prefix) {
+absl::StatusOr<DataNote> ReadDataNote(const std::string& prefix) {
   const std::string path = InfoPath(prefix);
   ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
   auto malformed = [&](absl::string_view what) {
@@ -33,9 +35,15 @@ absl::StatusOr<TokenizerInfo> ReadTokenizerInfo(const std::string& prefix) {
   };
   const json document = json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!document.is_object()) return malformed("found no JSON object, expected one");
-  if (document.size() != 4) {
+  const bool masked = document.contains("masked");
+  if (document.size() != (masked ? 5 : 4)) {
     return malformed(absl::StrCat("found ", document.size(),
-                                  " fields, expected kind, vocab_size, end_of_document, hash"));
+                                  " fields, expected kind, vocab_size, end_of_document, hash, and "
+                                  "masked where there is a mask"));
+  }
+  if (masked && document["masked"] != true) {
+    return malformed(absl::StrCat("field masked: found ", document["masked"].dump(),
+                                  ", expected true or no such field"));
   }
   for (const char* field : {"kind", "hash"}) {
     if (!document.contains(field) || !document[field].is_string()) {
@@ -55,7 +63,12 @@ absl::StatusOr<TokenizerInfo> ReadTokenizerInfo(const std::string& prefix) {
     return malformed(absl::StrCat("field end_of_document: found ", info.end_of_document,
                                   ", expected a token below vocab_size ", info.vocab_size));
   }
-  return info;
+  return DataNote{std::move(info), masked};
+}
+
+absl::StatusOr<TokenizerInfo> ReadTokenizerInfo(const std::string& prefix) {
+  ASSIGN_OR_RETURN(DataNote note, ReadDataNote(prefix));
+  return std::move(note.tokenizer);
 }
 
 }  // namespace stretto

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The note beside a data set that identifies its tokenizer.
+// The note beside a data set: its tokenizer, and whether it has a mask.
 
 #include <cstdint>
 #include <string>
@@ -19,9 +19,17 @@ struct TokenizerInfo {
   bool operator==(const TokenizerInfo&) const = default;
 };
 
-// PREFIX.tokenizer.json, written atomically and read strictly: every field and no other. Errors of
-// reading: NotFound, InvalidArgument (names file, found and expected).
-absl::Status WriteTokenizerInfo(const std::string& prefix, const TokenizerInfo& info);
+struct DataNote {
+  TokenizerInfo tokenizer;
+  bool masked = false;  // not all tokens are trained on (mask.h)
+};
+
+// PREFIX.tokenizer.json, written atomically and read strictly: every field and no other. Only the
+// note of a data set with a mask has the field "masked", so that older releases, which know no
+// masks, refuse it. Errors of reading: NotFound, InvalidArgument (names file, found and expected).
+absl::Status WriteTokenizerInfo(const std::string& prefix, const TokenizerInfo& info,
+                                bool masked = false);
+absl::StatusOr<DataNote> ReadDataNote(const std::string& prefix);
 absl::StatusOr<TokenizerInfo> ReadTokenizerInfo(const std::string& prefix);
 
 }  // namespace stretto

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "proto/base/check.h"
 #include "proto/base/status_macros.h"
+#include "worker/data/mask.h"
 #include "worker/data/open_tokens.h"
 #include "worker/data/tokenizer_info.h"
 
@@ -40,22 +41,29 @@ absl::StatusOr<int64_t> Cut(const TokenStream& tokens, double share, int32_t seq
 
 }  // namespace
 
-absl::Status TrainingData::ReadNote(const DataPart& part, const DataConfig& config) {
+absl::StatusOr<const TokenStream*> TrainingData::ReadNote(const DataPart& part,
+                                                          const TokenStream& tokens,
+                                                          const DataConfig& config) {
   ASSIGN_OR_RETURN(const std::string prefix, DataPath(part.name, config.root));
-  const absl::StatusOr<TokenizerInfo> info = ReadTokenizerInfo(prefix);
-  if (absl::IsNotFound(info.status())) return absl::OkStatus();  // another program made it
-  RETURN_IF_ERROR(info.status());
-  if (info->vocab_size > config.vocab_size) {
+  const absl::StatusOr<DataNote> note = ReadDataNote(prefix);
+  if (absl::IsNotFound(note.status())) return nullptr;  // another program made it
+  RETURN_IF_ERROR(note.status());
+  const TokenizerInfo& info = note->tokenizer;
+  if (info.vocab_size > config.vocab_size) {
     return absl::InvalidArgumentError(
-        absl::StrCat(prefix, ".tokenizer.json: found a tokenizer of ", info->vocab_size,
+        absl::StrCat(prefix, ".tokenizer.json: found a tokenizer of ", info.vocab_size,
                      " tokens, expected at most model.vocab_size ", config.vocab_size));
   }
   if (tokenizer_prefix_.empty()) {
     tokenizer_prefix_ = prefix;
-    tokenizer_hash_ = info->hash;
+    tokenizer_hash_ = info.hash;
   }
-  if (info->hash == tokenizer_hash_) return absl::OkStatus();
-  return OtherTokenizer(prefix, info->hash, tokenizer_prefix_, tokenizer_hash_);
+  if (info.hash != tokenizer_hash_) {
+    return OtherTokenizer(prefix, info.hash, tokenizer_prefix_, tokenizer_hash_);
+  }
+  if (!note->masked) return nullptr;
+  ASSIGN_OR_RETURN(streams_.emplace_back(), OpenMask(prefix, tokens));
+  return streams_.back().get();
 }
 
 absl::StatusOr<TrainingData> TrainingData::Open(const DataConfig& config) {
@@ -64,7 +72,7 @@ absl::StatusOr<TrainingData> TrainingData::Open(const DataConfig& config) {
   std::vector<SampledTokens> train, held_out;
   for (const DataPart& part : config.parts) {
     ASSIGN_OR_RETURN(std::unique_ptr<TokenStream> stream, OpenTokens(part.name, config.root));
-    RETURN_IF_ERROR(data.ReadNote(part, config));
+    ASSIGN_OR_RETURN(const TokenStream* const mask, data.ReadNote(part, *stream, config));
     RETURN_IF_ERROR(stream->CheckTokens(
         config.vocab_size, kCheckedTokens / static_cast<int64_t>(config.parts.size())));
     const int64_t end = stream->token_count();
@@ -72,8 +80,8 @@ absl::StatusOr<TrainingData> TrainingData::Open(const DataConfig& config) {
     if (config.held_out > 0) {
       ASSIGN_OR_RETURN(cut, Cut(*stream, config.held_out, config.sequence_length));
     }
-    train.push_back({stream.get(), 0, cut, part.weight});
-    held_out.push_back({stream.get(), cut, end, part.weight});
+    train.push_back({stream.get(), 0, cut, part.weight, mask});
+    held_out.push_back({stream.get(), cut, end, part.weight, mask});
     data.streams_.push_back(std::move(stream));
   }
   SamplerOptions options{.sequence_length = config.sequence_length,

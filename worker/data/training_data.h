@@ -32,13 +32,13 @@ struct DataConfig {
 // Immutable; its samplers are thread-safe.
 class TrainingData {
  public:
-  // Opens every part, checks the values of its first tokens, and reads the tokenizer notes beside
-  // the parts. The held-out tokens are that share at the end of a part. They begin at the first
-  // document that begins in the first half of the share, or at its first token if there is none
-  // (long documents, or a format without documents). Errors: those of OpenTokens and
-  // ReadTokenizerInfo, InvalidArgument (less than one sample to train on or to hold out, a
-  // tokenizer with more tokens than vocab_size, tokenizers that differ, a token outside the
-  // vocabulary).
+  // Opens every part, checks the values of its first tokens, and reads the notes beside the parts:
+  // their tokenizers, and whether they have masks, which are then opened. The held-out tokens are
+  // that share at the end of a part. They begin at the first document that begins in the first half
+  // of the share, or at its first token if there is none (long documents, or a format without
+  // documents). Errors: those of OpenTokens and ReadDataNote and OpenMask, InvalidArgument (less
+  // than one sample to train on or to hold out, a tokenizer with more tokens than vocab_size,
+  // tokenizers that differ, a token outside the vocabulary).
   static absl::StatusOr<TrainingData> Open(const DataConfig& config);
 
   const Sampler& train() const { return *train_; }
@@ -52,7 +52,9 @@ class TrainingData {
 
  private:
   TrainingData() = default;
-  absl::Status ReadNote(const DataPart& part, const DataConfig& config);
+  // Returns the mask of the part; null if all of its tokens are trained on.
+  absl::StatusOr<const TokenStream*> ReadNote(const DataPart& part, const TokenStream& tokens,
+                                              const DataConfig& config);
 
   std::vector<std::unique_ptr<TokenStream>> streams_;
   std::unique_ptr<Sampler> train_, held_out_;

@@ -19,6 +19,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "proto/base/printable.h"
 #include "proto/base/progress_line.h"
@@ -26,6 +27,7 @@
 #include "proto/base/units.h"
 #include "proto/commands/choice.h"
 #include "proto/commands/ranges.h"
+#include "worker/checkpoint/best.h"
 #include "worker/checkpoint/checkpoint.h"
 #include "worker/checkpoint/job_folder.h"
 #include "worker/exchange/export_folder.h"
@@ -158,13 +160,26 @@ void AddVerify(CLI::App* group) {
 
 struct ExportFlags {
   std::string model, format, dtype;
-  bool optimizer = false;
+  bool optimizer = false, best = false;
   ExportOptions options;
 };
 
+// Returns the name of the model to export.
+absl::StatusOr<std::string> ModelToExport(const ExportFlags& flags) {
+  if (!flags.best) return ResolveModel(flags.model);
+  std::error_code ignored;
+  if (!NamesCheckpoint(flags.model) || JobOfBest(flags.model).has_value() ||
+      std::filesystem::exists(absl::StrCat(flags.model, "/", kManifestName), ignored)) {
+    return absl::InvalidArgumentError(absl::StrCat("--best: found ", flags.model,
+                                                   ", expected the folder of a job, which has the "
+                                                   "best of its checkpoints"));
+  }
+  return ResolveModel(absl::StrCat(absl::StripSuffix(flags.model, "/"), "/best"));
+}
+
 absl::StatusOr<ExportSummary> Export(ExportFlags& flags) {
   // Checks that need no weights come first, because opening a checkpoint reads all of it.
-  ASSIGN_OR_RETURN(const std::string name, ResolveModel(flags.model));
+  ASSIGN_OR_RETURN(const std::string name, ModelToExport(flags));
   if (flags.optimizer && !NamesCheckpoint(name)) {
     return absl::InvalidArgumentError(
         absl::StrCat("--optimizer: found ", name, ", expected a checkpoint, which has its state"));
@@ -215,7 +230,7 @@ void AddExport(CLI::App* group) {
       "export", "Write a model in another format; a failed export leaves nothing behind");
   command->footer(
       "stretto checkpoint export checkpoints/gpt --format hf --output gpt-hf\n"
-      "stretto checkpoint export checkpoints/gpt/best --format llmc -f gpt-llmc");
+      "stretto checkpoint export checkpoints/gpt --best --format llmc -f gpt-llmc");
   auto flags = std::make_shared<ExportFlags>();
   command->add_option("MODEL", flags->model, kModelHelp)->required();
   Choice(command
@@ -237,6 +252,9 @@ void AddExport(CLI::App* group) {
   command->add_flag("--optimizer", flags->optimizer,
                     "also write the state of the optimizer, for checkpoint.resume_from; only for a "
                     "checkpoint and with --format hf");
+  command->add_flag("--best", flags->best,
+                    "export the checkpoint of the job with the lowest held-out loss, instead of "
+                    "the newest");
   command->add_flag("--overwrite", flags->options.overwrite, "replace an existing export");
   command->callback([flags, shard_size] {
     if (flags->format == "llmc" && (flags->optimizer || shard_size->count() > 0)) {

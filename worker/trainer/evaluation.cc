@@ -17,22 +17,25 @@ namespace stretto::trainer {
 absl::StatusOr<std::unique_ptr<Evaluation>> Evaluation::Create(
     const JobConfig& config, const Sampler& held_out, RankEngine& training, GroupLinks links,
     Communicator& control, Backend& backend, OnBegin on_begin) {
+  const absl::StatusOr<int64_t> targets =
+      held_out.CountTargets(0, int64_t{config.evaluation.batches} * config.engine.micro_batch_size);
+  if (!targets.ok()) return OfData(targets.status());
   ASSIGN_OR_RETURN(auto engine,
                    RankEngine::CreateEvaluation(training, config.evaluation.batches,
                                                 std::move(links), backend, std::move(on_begin)));
   for (int mb = 0; mb < engine->micro_batches(); ++mb)  // there is no dropout to key
     std::memset(engine->keys(mb), 0, kKeyCount * sizeof(int32_t));
-  return std::unique_ptr<Evaluation>(new Evaluation(config, held_out, control, std::move(engine)));
+  return std::unique_ptr<Evaluation>(
+      new Evaluation(config, held_out, *targets, control, std::move(engine)));
 }
 
-Evaluation::Evaluation(const JobConfig& config, const Sampler& held_out, Communicator& control,
-                       std::unique_ptr<RankEngine> engine)
-    : config_(config), held_out_(held_out), control_(control), engine_(std::move(engine)) {}
-
-int64_t Evaluation::tokens() const {
-  return int64_t{config_.evaluation.batches} * config_.engine.micro_batch_size *
-         config_.engine.model.sequence_length;
-}
+Evaluation::Evaluation(const JobConfig& config, const Sampler& held_out, int64_t targets,
+                       Communicator& control, std::unique_ptr<RankEngine> engine)
+    : config_(config),
+      held_out_(held_out),
+      targets_(targets),
+      control_(control),
+      engine_(std::move(engine)) {}
 
 absl::StatusOr<std::optional<double>> Evaluation::MeanLoss(Stop stop) {
   const EngineSpec& spec = config_.engine;

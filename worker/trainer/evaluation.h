@@ -20,7 +20,8 @@ class Evaluation {
  public:
   // `held_out` returns its samples in the order of the data. The evaluation uses the weights and
   // the activations of `training`, whose plan must have room for it (MakeRoomForEvaluation).
-  // Everything is borrowed. Errors: those of RankEngine::CreateEvaluation.
+  // Everything is borrowed. Errors: those of RankEngine::CreateEvaluation, and those of
+  // Sampler::CountTargets (marked by OfData).
   static absl::StatusOr<std::unique_ptr<Evaluation>> Create(const JobConfig& config,
                                                             const Sampler& held_out,
                                                             RankEngine& training, GroupLinks links,
@@ -34,15 +35,17 @@ class Evaluation {
   using Stop = absl::FunctionRef<absl::StatusOr<bool>()>;
   absl::StatusOr<std::optional<double>> MeanLoss(Stop stop);
 
-  int64_t tokens() const;
+  // The number of tokens that are measured; of masked data those that are trained on.
+  int64_t tokens() const { return targets_; }
   const RankEngine& engine() const { return *engine_; }
 
  private:
-  Evaluation(const JobConfig& config, const Sampler& held_out, Communicator& control,
-             std::unique_ptr<RankEngine> engine);
+  Evaluation(const JobConfig& config, const Sampler& held_out, int64_t targets,
+             Communicator& control, std::unique_ptr<RankEngine> engine);
 
   const JobConfig& config_;
   const Sampler& held_out_;
+  const int64_t targets_;
   Communicator& control_;
   const std::unique_ptr<RankEngine> engine_;
 };

@@ -14,7 +14,8 @@ namespace {
 // The number of tokens that are read, as in TrainingData::Open.
 constexpr int64_t kCheckedTokens = int64_t{16} << 20;
 
-// Checks the samples of an evaluation: none is taken twice, and each can be read.
+// Checks the samples of an evaluation: none is taken twice, each can be read, and there is
+// something to measure.
 absl::Status CheckSamples(const JobConfig& config, const Sampler& sampler) {
   const int64_t batches = config.evaluation.batches, size = config.engine.micro_batch_size;
   const int64_t length = config.engine.model.sequence_length;
@@ -38,7 +39,11 @@ absl::Status CheckSamples(const JobConfig& config, const Sampler& sampler) {
       RETURN_IF_ERROR(sampler.ReadBatch(sample, 1, tokens.data(), targets.data()));
     }
   }
-  return absl::OkStatus();
+  ASSIGN_OR_RETURN(const int64_t measured, sampler.CountTargets(0, batches * size));
+  if (measured > 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "eval.batches: found no token in ", batches, " batches of ", size,
+      " sequences that is trained on, expected at least one: the data masks all of them"));
 }
 
 }  // namespace

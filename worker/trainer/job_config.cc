@@ -153,7 +153,9 @@ absl::StatusOr<JobConfig> ConfigFrom(const v1alpha1::AttachResponse& task, Rank 
   }
   config.checkpoint_interval = spec.checkpoint().interval_steps();
   config.checkpoint_keep = spec.checkpoint().keep();
-  config.checkpoint_keep_best = spec.checkpoint().keep_best();
+  // A job that may end early is after its best weights, which are not the last ones then.
+  config.checkpoint_keep_best =
+      spec.checkpoint().keep_best() || spec.eval().early_stop().patience() > 0;
   config.checkpoint_disabled = spec.checkpoint().disabled();
   if (spec.checkpoint().has_asynchronous())
     config.checkpoint_asynchronous = spec.checkpoint().asynchronous();

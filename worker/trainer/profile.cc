@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/target.h"
 #include "proto/base/spread.h"
 #include "proto/base/status_macros.h"
 #include "worker/engine/layout/layout.h"
@@ -81,7 +82,7 @@ class Profiler {
     ASSIGN_OR_RETURN(auto engine,
                      RankEngine::Create(spec, config_.rank, variant, training_, backend_, {}));
     RETURN_IF_ERROR(engine->Initialise(config_.seed));
-    RETURN_IF_ERROR(FillStep(config_, sampler_, 0, 1, 0, *engine));
+    RETURN_IF_ERROR(FillStep(config_, sampler_, 0, 1, 0, *engine).status());
     return engine;
   }
 
@@ -89,8 +90,8 @@ class Profiler {
     ASSIGN_OR_RETURN(auto engine, Make(config_.engine.Repeatable(), variant));
     std::vector<StepResult> results;
     for (int step = 1; step <= kParitySteps; ++step) {
-      RETURN_IF_ERROR(FillStep(config_, sampler_, (step - 1) * config_.engine.sequences_per_step(),
-                               step, step - 1, *engine));
+      const int64_t consumed = (step - 1) * config_.engine.sequences_per_step();
+      RETURN_IF_ERROR(FillStep(config_, sampler_, consumed, step, step - 1, *engine).status());
       RETURN_IF_ERROR(engine->executor().Run());
       ASSIGN_OR_RETURN(results.emplace_back(), ResultOf(*engine));
     }
@@ -164,9 +165,15 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-absl::Status FillStep(const JobConfig& config, const Sampler& sampler, int64_t consumed,
-                      int64_t step, int64_t updates, RankEngine& engine) {
+// Kernels leave out what samplers mask.
+static_assert(kMaskedTarget == kNoTarget);
+
+absl::StatusOr<int64_t> FillStep(const JobConfig& config, const Sampler& sampler, int64_t consumed,
+                                 int64_t step, int64_t updates, RankEngine& engine) {
   const EngineSpec& spec = config.engine;
+  // Every rank counts the targets of all replicas, so that the weight of a loss is the same on all.
+  ASSIGN_OR_RETURN(const int64_t targets,
+                   sampler.CountTargets(consumed, spec.sequences_per_step()));
   const Place place = PlaceOf(spec, config.rank);
   const int64_t sequences = SequencesOf(spec, place.stage);
   for (int mb = 0; mb < spec.micro_batches; ++mb) {
@@ -193,9 +200,9 @@ absl::Status FillStep(const JobConfig& config, const Sampler& sampler, int64_t c
   scalars[kBiasCorrection1] = static_cast<float>(1 - std::pow(o.beta1, t));
   scalars[kBiasCorrection2] = static_cast<float>(1 - std::pow(o.beta2, t));
   scalars[kClipNorm] = static_cast<float>(o.clip_norm);
-  scalars[kLossWeight] = static_cast<float>(
-      1.0 / static_cast<double>(config.engine.sequences_per_step() * spec.model.sequence_length));
-  return absl::OkStatus();
+  scalars[kLossWeight] =
+      static_cast<float>(1.0 / static_cast<double>(std::max<int64_t>(1, targets)));
+  return targets;
 }
 
 absl::StatusOr<v1alpha1::Profile> MeasureProfile(const JobConfig& config, const Sampler& sampler,

@@ -24,9 +24,10 @@ absl::StatusOr<v1alpha1::Profile> MeasureProfile(const JobConfig& config, const 
                                                  Backend& backend);
 
 // Writes the host's inputs of a step: the batch, the keys of its random draws and the optimizer's
-// scalars.
-absl::Status FillStep(const JobConfig& config, const Sampler& sampler, int64_t consumed,
-                      int64_t step, int64_t updates, RankEngine& engine);
+// scalars. Returns the number of targets of the step, those of all replicas, over which its loss is
+// a mean; masked ones do not count. Errors: those of Sampler::ReadBatch.
+absl::StatusOr<int64_t> FillStep(const JobConfig& config, const Sampler& sampler, int64_t consumed,
+                                 int64_t step, int64_t updates, RankEngine& engine);
 
 // Returns the median of at least one value; of an even number the higher of the two in the middle.
 double Median(std::vector<double> values);

@@ -216,15 +216,17 @@ class Loop {
     c_.flight.SetStep(state_.step + 1, Clock::Real().Monotonic());
     c_.flight.SetPhase(FlightPhase::kData, Clock::Real().Monotonic());
     const AnnouncedWork work(c_.flight, kReadingData);
-    const absl::Status status = FillStep(c_.config, c_.sampler, state_.consumed_samples,
-                                         state_.step + 1, state_.updates, c_.engine);
+    const absl::StatusOr<int64_t> targets = FillStep(c_.config, c_.sampler, state_.consumed_samples,
+                                                     state_.step + 1, state_.updates, c_.engine);
     waits_.data = {{begin, NowNanoseconds()}};
-    return status;
+    targets_ = targets.value_or(0);
+    return targets.status();
   }
 
   absl::Status RunStep() {
     RETURN_IF_ERROR(c_.engine.executor().Run());
-    ASSIGN_OR_RETURN(loss_, JobLoss());
+    ASSIGN_OR_RETURN(loss_,
+                     MeanLossOfStep(c_.config.engine, c_.control, c_.engine.LossSums(), targets_));
     ++state_.step;
     state_.held_out.loss.reset();  // that of the step before
     state_.consumed_samples += c_.config.engine.sequences_per_step();
@@ -233,14 +235,6 @@ class Loop {
     if (!Skipped()) ++state_.updates;
     if (!std::exchange(started_, true)) ReportFirstOperation();
     return absl::OkStatus();
-  }
-
-  // Returns the mean loss over the tokens of all replicas.
-  absl::StatusOr<double> JobLoss() {
-    const EngineSpec& spec = c_.config.engine;
-    if (spec.dp_size == 1 && spec.pp_size == 1) return c_.engine.MeanLoss();
-    ASSIGN_OR_RETURN(const double sum, SumInTurn(spec, c_.control, c_.engine.LossSums()));
-    return sum / static_cast<double>(spec.sequences_per_step() * spec.model.sequence_length);
   }
 
   // With updates at once, the update has been applied before the norm is known.
@@ -380,6 +374,7 @@ class Loop {
   int64_t step_begin_ = 0;  // the end of the previous step
   double raw_begin_ = 0;
   absl::Time wall_begin_;                          // the same instant
+  int64_t targets_ = 0;                            // of the step, whose losses count
   double loss_ = 0;                                // of the last step
   std::optional<v1alpha1::Evaluation> evaluated_;  // the evaluation after the last step
   std::string unsaved_;                 // why the end of training could not be saved; else empty

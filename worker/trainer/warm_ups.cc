@@ -82,7 +82,7 @@ class Measurement {
     const size_t behind_send = BehindSend(plan.program).size();
     ASSIGN_OR_RETURN(const auto engine, Make(Variant::kWithinStage));
     RETURN_IF_ERROR(engine->Initialise(config_.seed));
-    RETURN_IF_ERROR(FillStep(config_, sampler_, 0, 1, 0, *engine));
+    RETURN_IF_ERROR(FillStep(config_, sampler_, 0, 1, 0, *engine).status());
     std::vector<double> forward, backward, delayed;
     RETURN_IF_ERROR(Runs(*engine, [&](int64_t begin) {
       const auto intervals = engine->executor().intervals();

@@ -89,6 +89,24 @@ TEST_F(DataCommandTest, FailureSaysWhereTheDonePartsAre) {
   golden_.Add(ran.output, {"bad.jsonl: found {\"text\": 1}", "byte 0", dir_ + "/set.parts"});
 }
 
+TEST_F(DataCommandTest, CompletionsAreMarkedAndTheirFlagsChecked) {
+  std::ofstream(dir_ + "/chat.jsonl") << R"({"prompt": "ab", "completion": "c"})"
+                                      << "\n";
+  const std::string prepare = "prepare " + dir_ + "/chat.jsonl --output " + dir_ + "/set ";
+  const Ran ran = RunData(prepare + "--completions");
+  EXPECT_EQ(ran.code, 0) << ran.output;
+  golden_.Add(ran.output, {"set.bin: 4 tokens", "set.mask.bin: 2 tokens", "50.0 %"});
+  const Ran markers = RunData(prepare + "--completions --chat-format chatml --overwrite");
+  EXPECT_EQ(markers.code, 1);
+  golden_.Add(markers.output, {"error: --chat-format chatml: found 12 tokens", "<|im_start|>"});
+  for (const char* flags : {"--completions --json-key body", "--chat-format chatml",
+                            "--completions --chat-format alpaca"}) {
+    const Ran refused = RunData(prepare + flags);
+    EXPECT_EQ(refused.code, 2) << refused.output;
+    golden_.Add(refused.output, {"--"});
+  }
+}
+
 TEST_F(DataCommandTest, ShowsTheBatchOfAStep) {
   ASSERT_EQ(RunData(Prepare()).code, 0);
   const std::string batch =

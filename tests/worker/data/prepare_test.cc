@@ -316,7 +316,7 @@ TEST(PrepareTest, LinesOfJsonTakeTheKeyTheyAreTold) {
   TestFolder folder;
   Spill(folder / "a.jsonl", "{\"body\": \"x\\ny\"}\r\n{\"body\": \"z\"}");
   PrepareOptions options{{folder / "a.jsonl"}, folder / "out"};
-  options.json_key = "body";
+  options.lines.key = "body";
   ASSERT_TRUE(Prepare(options, *MakeByteTokenizer()).ok());
   EXPECT_THAT(AllTokens(folder / "out", 257), ElementsAre('x', '\n', 'y', 256, 'z', 256));
 }

@@ -83,6 +83,17 @@ TEST(TokenizerInfoTest, RoundTrips) {
   EXPECT_EQ(*read, info);
 }
 
+TEST(TokenizerInfoTest, OnlyANoteOfADataSetWithAMaskSaysSo) {
+  TestFolder folder;
+  const TokenizerInfo info{"bytes", 257, 256, "abc"};
+  ASSERT_TRUE(WriteTokenizerInfo(folder / "x", info, /*masked=*/true).ok());
+  EXPECT_TRUE(ReadDataNote(folder / "x")->masked);
+  EXPECT_EQ(*ReadTokenizerInfo(folder / "x"), info);
+  ASSERT_TRUE(WriteTokenizerInfo(folder / "x", info).ok());
+  EXPECT_FALSE(ReadDataNote(folder / "x")->masked);
+  EXPECT_THAT(Slurp(folder / "x.tokenizer.json"), testing::Not(HasSubstr("masked")));
+}
+
 TEST(TokenizerInfoTest, WhatIsNotExactlyTheNoteIsRefused) {
   TestFolder folder;
   auto message = [&](const std::string& text) {
@@ -100,6 +111,9 @@ TEST(TokenizerInfoTest, WhatIsNotExactlyTheNoteIsRefused) {
               HasSubstr("field vocab_size is missing or no count"));
   EXPECT_THAT(message(R"({"kind":"a","vocab_size":5,"end_of_document":5,"hash":""})"),
               HasSubstr("found 5, expected a token below vocab_size 5"));
+  EXPECT_THAT(
+      message(R"({"kind":"a","vocab_size":5,"end_of_document":4,"hash":"","masked":false})"),
+      HasSubstr("field masked: found false, expected true or no such field"));
 }
 
 }  // namespace

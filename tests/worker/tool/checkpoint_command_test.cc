@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <thread>
 #include <vector>
@@ -19,6 +18,7 @@
 #include "tests/golden_messages.h"
 #include "tests/worker/made_model.h"
 #include "tests/worker/test_files.h"
+#include "tests/worker/tool/run_program.h"
 #include "worker/exchange/export_model.h"
 #include "worker/tool/inspect_model.h"
 #include "worker/tool/list_checkpoints.h"
@@ -31,26 +31,6 @@ namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
-
-constexpr char kProgram[] = STRETTO_BINARY_DIR "/stretto-model";
-
-struct Ran {
-  int code;
-  std::string output;  // stdout and stderr
-};
-
-Ran RunShell(const std::string& line) {
-  FILE* pipe = ::popen(("(" + line + ") 2>&1").c_str(), "r");
-  Ran ran{-1, ""};
-  char block[512];
-  while (const size_t n = std::fread(block, 1, sizeof(block), pipe)) ran.output.append(block, n);
-  ran.code = WEXITSTATUS(::pclose(pipe));
-  return ran;
-}
-
-Ran RunCheckpoint(const std::string& arguments) {
-  return RunShell(absl::StrCat(kProgram, " checkpoint ", arguments));
-}
 
 int64_t CountIn(const std::string& folder) {
   return std::distance(fs::directory_iterator(folder), fs::directory_iterator());
@@ -100,13 +80,13 @@ TEST_F(CheckpointCommandTest, ListShowsWhatLiesInAJobsFolder) {
   SetTime(job + "/step-00000030.tmp-2", now - absl::Seconds(5));
   Spill(job + "/notes.txt", "not ours");
   EXPECT_EQ(*ListCheckpoints(job, OutputFormat::kTable, now),
-            "NAME                      SIZE     AGE    SAMPLES   TOKENS   TP  STATE\n"
-            "step-00000005.bad-1  398.8 KiB   2h35m         40      640    2  failed its checks, "
-            "put aside\n"
-            "step-00000010        398.8 KiB   1h50m         80     1.3k    2  whole\n"
-            "step-00000020        398.8 KiB  20m00s        160     2.6k    2  whole\n"
-            "step-00000030.tmp-2        0 B    5.0s          -        -    -  being written, or "
-            "left by a crash\n");
+            "NAME                      SIZE     AGE    SAMPLES   TOKENS   TP  HELD-OUT  STATE\n"
+            "step-00000005.bad-1  398.8 KiB   2h35m         40      640    2         -  failed its "
+            "checks, put aside\n"
+            "step-00000010        398.8 KiB   1h50m         80     1.3k    2         -  whole\n"
+            "step-00000020        398.8 KiB  20m00s        160     2.6k    2         -  whole\n"
+            "step-00000030.tmp-2        0 B    5.0s          -        -    -         -  being "
+            "written, or left by a crash\n");
   // A file that has lost its end, and a manifest that is none.
   fs::resize_file(job + "/step-00000010/rank-00001.safetensors", 100);
   Spill(job + "/step-00000020/manifest.json", "{");

@@ -79,6 +79,17 @@ TEST(JobConfigTest, WhetherCheckpointsAreAsynchronousMayBeLeftOpen) {
   EXPECT_FALSE(ConfigFrom(task, 1)->saves_between_steps());
 }
 
+TEST(JobConfigTest, AJobThatMayEndEarlyKeepsItsBestCheckpoint) {
+  v1alpha1::AttachResponse task = Task();
+  v1alpha1::JobSpec& spec = *task.mutable_assign()->mutable_spec();
+  spec.mutable_eval()->set_interval_steps(10);
+  spec.mutable_eval()->set_prefix("held");
+  spec.mutable_checkpoint()->set_interval_steps(25);  // between evaluations too
+  EXPECT_FALSE(ConfigFrom(task, 1)->checkpoint_keep_best);
+  spec.mutable_eval()->mutable_early_stop()->set_patience(2);
+  EXPECT_TRUE(ConfigFrom(task, 1)->checkpoint_keep_best);
+}
+
 TEST(JobConfigTest, TheDecayOfAJobThatResumesMayBeLeftOpen) {
   v1alpha1::AttachResponse task = Task();
   EXPECT_FALSE(ConfigFrom(task, 1)->decay_steps_open);

@@ -26,6 +26,7 @@
 #include "proto/commands/ranges.h"
 #include "proto/commands/read_commands.h"
 #include "worker/data/batch.h"
+#include "worker/data/text/conversation.h"
 #include "worker/data/text/inspect.h"
 #include "worker/data/text/prepare.h"
 
@@ -38,10 +39,31 @@ int Fail(const absl::Status& status) {
   return 1;
 }
 
-int PrepareData(PrepareOptions options, const std::string& tokenizer_name,
-                const std::string& end_of_document) {
+// A tokenizer as command lines name it.
+struct TokenizerFlags {
+  std::string name, end_of_document;
+};
+
+void AddTokenizer(CLI::App* command, TokenizerFlags& flags, const std::string& help) {
+  command->add_option("--tokenizer", flags.name, help)->type_name("TOKENIZER");
+  command
+      ->add_option("--end-of-document", flags.end_of_document,
+                   "token that ends each document (default: the one that hf:FOLDER names)")
+      ->type_name("TOKEN");
+}
+
+// Options of `prepare` that are texts on the command line.
+struct PrepareFlags {
+  PrepareOptions options;
+  bool completions = false;
+  std::string chat_format = "plain";
+};
+
+int PrepareData(PrepareFlags flags, const TokenizerFlags& named) {
+  PrepareOptions& options = flags.options;
+  if (flags.completions) options.lines.chat = FindChatFormat(flags.chat_format);
   const auto tokenizer =
-      MakeTokenizer(tokenizer_name.empty() ? "bytes" : tokenizer_name, end_of_document);
+      MakeTokenizer(named.name.empty() ? "bytes" : named.name, named.end_of_document);
   if (!tokenizer.ok()) return Fail(tokenizer.status());
   std::optional<ProgressLine> line(std::in_place);
   options.progress = [&line](const PrepareProgress& progress) {
@@ -63,6 +85,12 @@ int PrepareData(PrepareOptions options, const std::string& tokenizer_name,
                options.prefix, FormatCount(static_cast<double>(summary->tokens)),
                summary->documents, summary->files, FormatBytes(summary->bytes),
                (*tokenizer)->info().vocab_size);
+  if (flags.completions) {
+    absl::PrintF("%s.mask.bin: %s tokens are trained on, %.1f %%\n", options.prefix,
+                 FormatCount(static_cast<double>(summary->trained_tokens)),
+                 100.0 * static_cast<double>(summary->trained_tokens) /
+                     static_cast<double>(summary->tokens));
+  }
   if (summary->skipped_binary > 0) {
     absl::FPrintF(stderr, "skipped %d binary files\n", summary->skipped_binary);
   }
@@ -72,11 +100,10 @@ int PrepareData(PrepareOptions options, const std::string& tokenizer_name,
   return 0;
 }
 
-int InspectData(InspectOptions options, const std::string& tokenizer_name,
-                const std::string& end_of_document) {
+int InspectData(InspectOptions options, const TokenizerFlags& named) {
   std::unique_ptr<Tokenizer> tokenizer;
-  if (!tokenizer_name.empty()) {
-    auto made = MakeTokenizer(tokenizer_name, end_of_document);
+  if (!named.name.empty()) {
+    auto made = MakeTokenizer(named.name, named.end_of_document);
     if (!made.ok()) return Fail(made.status());
     tokenizer = *std::move(made);
     options.tokenizer = tokenizer.get();
@@ -86,6 +113,44 @@ int InspectData(InspectOptions options, const std::string& tokenizer_name,
   absl::FPrintF(stdout, "%s",
                 options.format != OutputFormat::kTable ? *report : Printable(*report));
   return 0;
+}
+
+CLI::App* AddPrepare(CLI::App& app, PrepareFlags& flags, TokenizerFlags& tokenizer) {
+  PrepareOptions& options = flags.options;
+  CLI::App* prepare =
+      app.add_subcommand("prepare", "Turn text into a data set (PREFIX.bin and PREFIX.idx)");
+  prepare->footer(
+      "stretto data prepare books/ --output data/books\n"
+      "stretto data prepare a.jsonl -f data/a --tokenizer hf:my-model\n"
+      "stretto data prepare chats.jsonl -f data/chats --completions");
+  prepare->add_option("PATH", options.inputs, "text files and folders of text files")->required();
+  AddOutput(prepare, &options.prefix, "PREFIX", "path of the data set without .bin and .idx")
+      ->required();
+  AddTokenizer(prepare, tokenizer,
+               "tokenizer: bytes (default), sentencepiece:MODEL, or hf:FOLDER with the "
+               "tokenizer.json of a byte-level BPE");
+  CLI::Option* const key =
+      prepare
+          ->add_option("--json-key", options.lines.key,
+                       "key of the document in each line of *.jsonl and *.ndjson files")
+          ->type_name("KEY")
+          ->capture_default_str();
+  CLI::Option* const completions = prepare->add_flag(
+      "--completions", flags.completions,
+      "lines have prompt and completion, or messages with role and content; only completions and "
+      "what the assistant says are trained on");
+  completions->excludes(key);
+  CLI::Option* const format =
+      prepare->add_option("--chat-format", flags.chat_format, "how messages become text");
+  Choice(format, ChatFormats());
+  format->capture_default_str()->needs(completions);
+  options.threads = std::max<int>(1, std::thread::hardware_concurrency());
+  prepare
+      ->add_option("--threads", options.threads,
+                   "number of threads; it does not change the result (default: one per core)")
+      ->check(Integer(1, 1024));
+  prepare->add_flag("--overwrite", options.overwrite, "replace an existing data set");
+  return prepare;
 }
 
 // Options of `batch`, with the names of the job file.
@@ -157,40 +222,9 @@ int main(int argc, char** argv) {
       "stretto data prepare books/ --output data/books\n"
       "stretto data inspect data/books");
   stretto::UseHelpText(&app, "stretto");
-  std::string tokenizer, end_of_document;
-  const auto add_tokenizer = [&](CLI::App* command, const std::string& help) {
-    command->add_option("--tokenizer", tokenizer, help)->type_name("TOKENIZER");
-    command
-        ->add_option("--end-of-document", end_of_document,
-                     "token that ends each document (default: the one that hf:FOLDER names)")
-        ->type_name("TOKEN");
-  };
-
-  stretto::PrepareOptions prepare_options;
-  CLI::App* prepare =
-      app.add_subcommand("prepare", "Turn text into a data set (PREFIX.bin and PREFIX.idx)");
-  prepare->footer(
-      "stretto data prepare books/ --output data/books\n"
-      "stretto data prepare a.jsonl -f data/a --tokenizer hf:my-model");
-  prepare->add_option("PATH", prepare_options.inputs, "text files and folders of text files")
-      ->required();
-  stretto::AddOutput(prepare, &prepare_options.prefix, "PREFIX",
-                     "path of the data set without .bin and .idx")
-      ->required();
-  add_tokenizer(prepare,
-                "tokenizer: bytes (default), sentencepiece:MODEL, or hf:FOLDER with the "
-                "tokenizer.json of a byte-level BPE");
-  prepare
-      ->add_option("--json-key", prepare_options.json_key,
-                   "key of the document in each line of *.jsonl and *.ndjson files")
-      ->type_name("KEY")
-      ->capture_default_str();
-  prepare_options.threads = std::max<int>(1, std::thread::hardware_concurrency());
-  prepare
-      ->add_option("--threads", prepare_options.threads,
-                   "number of threads; it does not change the result (default: one per core)")
-      ->check(stretto::Integer(1, 1024));
-  prepare->add_flag("--overwrite", prepare_options.overwrite, "replace an existing data set");
+  stretto::TokenizerFlags tokenizer;
+  stretto::PrepareFlags prepare_flags;
+  const CLI::App* prepare = stretto::AddPrepare(app, prepare_flags, tokenizer);
 
   stretto::InspectOptions inspect_options;
   CLI::App* inspect = app.add_subcommand("inspect", "Show the contents of a data set");
@@ -202,7 +236,8 @@ int main(int argc, char** argv) {
           "PREFIX", inspect_options.name,
           "path of the data set without .bin and .idx, or llmc:FILES for token files of llm.c")
       ->required();
-  add_tokenizer(inspect, "tokenizer that the data set was prepared with; shows text as well");
+  stretto::AddTokenizer(inspect, tokenizer,
+                        "tokenizer that the data set was prepared with; shows text as well");
   inspect
       ->add_option("--documents", inspect_options.documents, "maximum number of documents to show")
       ->check(stretto::Integer(0, INT64_MAX))
@@ -230,6 +265,6 @@ int main(int argc, char** argv) {
   }
   inspect_options.format = stretto::FormatOf(inspect_format);
   if (*batch) return stretto::ShowBatch(std::move(batch_flags));
-  return *prepare ? stretto::PrepareData(prepare_options, tokenizer, end_of_document)
-                  : stretto::InspectData(inspect_options, tokenizer, end_of_document);
+  return *prepare ? stretto::PrepareData(std::move(prepare_flags), tokenizer)
+                  : stretto::InspectData(inspect_options, tokenizer);
 }

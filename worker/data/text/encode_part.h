@@ -11,10 +11,11 @@
 
 namespace stretto {
 
-// Writes the part as the data set `prefix`, or the file PREFIX.empty if it has no tokens; either
-// marks it as done. Calls `done` with the bytes of each piece. Errors: those of Prepare.
+// Writes the part as the data set `prefix`, and its mask if lines have one, or the file
+// PREFIX.empty if it has no tokens; the last of these files marks it as done. Calls `done` with the
+// bytes of each piece. Errors: those of Prepare.
 absl::Status EncodePart(const PreparePlan& plan, const PreparePart& part,
-                        const Tokenizer& tokenizer, const std::string& json_key,
+                        const Tokenizer& tokenizer, const LineForm& lines,
                         const std::string& prefix, const std::function<void(int64_t)>& done);
 
 }  // namespace stretto

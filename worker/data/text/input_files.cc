@@ -32,7 +32,8 @@ fs::path Canonical(const fs::path& path) {
 // The walk may meet its own earlier output, which is not input. Both paths are Canonical.
 bool IsOutput(const fs::path& path, const fs::path& prefix) {
   for (const char* suffix :
-       {".idx", ".bin", ".bin.tmp", ".idx.tmp", ".tokenizer.json", ".parts.lock"}) {
+       {".idx", ".bin", ".bin.tmp", ".idx.tmp", ".tokenizer.json", ".parts.lock", ".mask.idx",
+        ".mask.bin", ".mask.bin.tmp", ".mask.idx.tmp"}) {
     if (path == prefix.string() + suffix) return true;
   }
   for (const char* suffix : {".parts", ".tokenizer", ".tokenizer.tmp"}) {

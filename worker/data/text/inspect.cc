@@ -17,6 +17,7 @@
 #include "absl/strings/str_join.h"
 #include "proto/base/status_macros.h"
 #include "proto/base/units.h"
+#include "worker/data/mask.h"
 #include "worker/data/open_tokens.h"
 #include "worker/data/tokenizer_info.h"
 
@@ -40,8 +41,21 @@ Documents Measure(const TokenStream& tokens) {
   return documents;
 }
 
-absl::StatusOr<Document> FirstDocuments(const TokenStream& stream, int32_t vocab_size,
-                                        const InspectOptions& options) {
+// Returns the text of those of the tokens from `begin` on that are trained on.
+absl::StatusOr<std::string> TrainedText(const TokenStream& mask, int64_t begin,
+                                        const std::vector<int32_t>& tokens,
+                                        const Tokenizer& tokenizer) {
+  std::vector<int32_t> trained(tokens.size()), kept;
+  RETURN_IF_ERROR(mask.Read(begin, kMaskValues, trained));
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    if (trained[i] == 1) kept.push_back(tokens[i]);
+  }
+  return tokenizer.Decode(kept);
+}
+
+// `mask` is null if all tokens are trained on.
+absl::StatusOr<Document> FirstDocuments(const TokenStream& stream, const TokenStream* mask,
+                                        int32_t vocab_size, const InspectOptions& options) {
   Document documents = Document::array();
   const int64_t count = stream.token_count();
   for (int64_t i = 0, begin = 0; i < options.documents && begin < count; ++i) {
@@ -52,6 +66,10 @@ absl::StatusOr<Document> FirstDocuments(const TokenStream& stream, int32_t vocab
     if (options.tokenizer != nullptr) {
       ASSIGN_OR_RETURN(const std::string text, options.tokenizer->Decode(tokens));
       document["text"] = text;
+      if (mask != nullptr) {
+        ASSIGN_OR_RETURN(document["trained_text"],
+                         TrainedText(*mask, begin, tokens, *options.tokenizer));
+      }
     }
     documents.push_back(std::move(document));
     begin = end;
@@ -74,6 +92,10 @@ std::string Text(const Document& report) {
                     tokenizer["end_of_document"].get<int64_t>(), ", hash ",
                     tokenizer["hash"].get<std::string>(), "\n");
   }
+  if (report.contains("trained_tokens")) {
+    absl::StrAppend(&text, count(report["trained_tokens"]),
+                    " tokens are trained on (PREFIX.mask)\n");
+  }
   if (report["checked"]) absl::StrAppend(&text, "every token is in the vocabulary\n");
   int64_t number = 0;
   for (const Document& document : report["first_documents"]) {
@@ -86,6 +108,10 @@ std::string Text(const Document& report) {
       absl::StrAppend(&text, "  \"", absl::Utf8SafeCEscape(document["text"].get<std::string>()),
                       "\"\n");
     }
+    if (document.contains("trained_text")) {
+      absl::StrAppend(&text, "  trained on \"",
+                      absl::Utf8SafeCEscape(document["trained_text"].get<std::string>()), "\"\n");
+    }
   }
   return text;
 }
@@ -96,9 +122,13 @@ absl::StatusOr<std::string> InspectDataset(const InspectOptions& options) {
   ASSIGN_OR_RETURN(const std::unique_ptr<TokenStream> stream, OpenTokens(options.name));
   ASSIGN_OR_RETURN(const std::string prefix, DataPath(options.name));
   std::optional<TokenizerInfo> info;
-  absl::StatusOr<TokenizerInfo> note = ReadTokenizerInfo(prefix);
+  std::unique_ptr<TokenStream> mask;
+  absl::StatusOr<DataNote> note = ReadDataNote(prefix);
   if (note.ok()) {
-    info = *std::move(note);
+    info = std::move(note->tokenizer);
+    if (note->masked) {
+      ASSIGN_OR_RETURN(mask, OpenMask(prefix, *stream));
+    }
   } else if (!absl::IsNotFound(note.status())) {
     return note.status();
   }
@@ -128,7 +158,11 @@ absl::StatusOr<std::string> InspectDataset(const InspectOptions& options) {
                            {"end_of_document", info->end_of_document},
                            {"hash", info->hash}};
   }
-  ASSIGN_OR_RETURN(report["first_documents"], FirstDocuments(*stream, vocab_size, options));
+  if (mask != nullptr) {
+    ASSIGN_OR_RETURN(report["trained_tokens"], CountTrained(*mask, 0, mask->token_count()));
+  }
+  ASSIGN_OR_RETURN(report["first_documents"],
+                   FirstDocuments(*stream, mask.get(), vocab_size, options));
   return options.format == OutputFormat::kTable ? Text(report) : TextOf(report, options.format);
 }
 

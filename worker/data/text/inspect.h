@@ -20,10 +20,11 @@ struct InspectOptions {
   const Tokenizer* tokenizer = nullptr;  // optional; shows text too
 };
 
-// Returns the report as text or as a document: type and number of tokens, documents and their lengths, the
-// tokenizer's note, first documents. The vocabulary is the note's, else the tokenizer's. Errors:
-// those of OpenTokens and of the note, InvalidArgument (`check`: a token outside the vocabulary,
-// with file and byte; a tokenizer that is not the note's).
+// Returns the report as text or as a document: type and number of tokens, documents and their
+// lengths, the tokenizer's note, how many tokens are trained on where there is a mask, first
+// documents. The vocabulary is the note's, else the tokenizer's. Errors: those of OpenTokens, of
+// the note and of OpenMask, InvalidArgument (`check`: a token outside the vocabulary, with file and
+// byte; a tokenizer that is not the note's).
 absl::StatusOr<std::string> InspectDataset(const InspectOptions& options);
 
 }  // namespace stretto

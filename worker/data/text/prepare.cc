@@ -28,6 +28,8 @@
 #include "proto/base/status_macros.h"
 #include "worker/data/concatenate.h"
 #include "worker/data/indexed_dataset.h"
+#include "worker/data/mask.h"
+#include "worker/data/text/conversation.h"
 #include "worker/data/text/encode_part.h"
 
 namespace stretto {
@@ -39,8 +41,9 @@ namespace fs = std::filesystem;
 class PartsFolder {
  public:
   // Empties the folder if it belongs to another plan.
-  static absl::StatusOr<PartsFolder> Open(const std::string& prefix, const PreparePlan& plan) {
-    PartsFolder folder(prefix + ".parts");
+  static absl::StatusOr<PartsFolder> Open(const std::string& prefix, const PreparePlan& plan,
+                                          bool masked) {
+    PartsFolder folder(prefix + ".parts", masked);
     const std::string note = folder.path_ + "/plan";
     const absl::StatusOr<std::string> found = ReadFile(note);
     if (!found.ok() || *found != plan.fingerprint) {
@@ -57,14 +60,17 @@ class PartsFolder {
 
   std::string Prefix(size_t part) const { return absl::StrFormat("%s/%06d", path_, part); }
   bool Empty(size_t part) const { return Exists(Prefix(part) + ".empty"); }
-  bool Done(size_t part) const { return Empty(part) || Exists(Prefix(part) + ".idx"); }
+  bool Done(size_t part) const {
+    const std::string last = masked_ ? MaskPrefix(Prefix(part)) : Prefix(part);
+    return Empty(part) || Exists(last + ".idx");
+  }
   void Remove() const {
     std::error_code ignored;
     fs::remove_all(path_, ignored);
   }
 
  private:
-  explicit PartsFolder(std::string path) : path_(std::move(path)) {}
+  PartsFolder(std::string path, bool masked) : path_(std::move(path)), masked_(masked) {}
 
   static bool Exists(const std::string& path) {
     std::error_code ignored;
@@ -81,7 +87,7 @@ class PartsFolder {
       const absl::string_view rest = absl::string_view(name).substr(std::min(suffix, name.size()));
       const bool part =
           suffix >= 6 && (absl::StartsWith(rest, ".bin") || absl::StartsWith(rest, ".idx") ||
-                          absl::StartsWith(rest, ".empty"));
+                          absl::StartsWith(rest, ".mask.") || absl::StartsWith(rest, ".empty"));
       if (part || absl::StartsWith(name, "plan")) continue;
       return absl::FailedPreconditionError(
           absl::StrCat(path_, ": found ", name,
@@ -91,6 +97,7 @@ class PartsFolder {
   }
 
   std::string path_;
+  bool masked_;  // parts have masks
 };
 
 class Work {
@@ -125,7 +132,7 @@ class Work {
       if (part >= plan_.parts.size()) return;
       if (folder_.Done(part)) continue;
       const absl::Status status =
-          EncodePart(plan_, plan_.parts[part], tokenizer_, options_.json_key, folder_.Prefix(part),
+          EncodePart(plan_, plan_.parts[part], tokenizer_, options_.lines, folder_.Prefix(part),
                      [this](int64_t bytes) { Add(bytes); });
       if (status.ok()) continue;
       const MutexLock lock(mu_);
@@ -174,21 +181,59 @@ absl::Status NoText(const PrepareSummary& summary) {
                    " skipped as binary), expected at least one text file that is not empty"));
 }
 
+absl::Status ExpectLines(const std::vector<InputFile>& files) {
+  for (const InputFile& file : files) {
+    if (file.json_lines || file.binary) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(file.path,
+                     ": found a text file, expected *.jsonl or *.ndjson, because "
+                     "--completions takes lines of JSON"));
+  }
+  return absl::OkStatus();
+}
+
+// Makes one data set of the parts, with its mask and the note that names it.
+absl::Status Join(const PrepareOptions& options, const Tokenizer& tokenizer,
+                  const std::vector<DatasetPart>& parts) {
+  const std::string mask = MaskPrefix(options.prefix);
+  RETURN_IF_ERROR(StageTokenizerFiles(options.prefix, tokenizer.files()));
+  // A new mask is complete before the new tokens, which remove an old one, get their place.
+  if (options.lines.chat != nullptr) {
+    std::vector<DatasetPart> masks = parts;
+    for (DatasetPart& part : masks) part.prefix = MaskPrefix(part.prefix);
+    RETURN_IF_ERROR(StageConcatenation(masks, mask));
+  }
+  absl::Status joined = ConcatenateDatasets(parts, options.prefix);
+  if (joined.ok() && options.lines.chat != nullptr) joined = CommitDataset(mask);
+  if (!joined.ok()) {
+    for (const char* suffix : {".bin.tmp", ".idx.tmp"}) ::unlink((mask + suffix).c_str());
+    return joined;
+  }
+  RETURN_IF_ERROR(CommitTokenizerFiles(options.prefix));
+  return WriteTokenizerInfo(options.prefix, tokenizer.info(), options.lines.chat != nullptr);
+}
+
 }  // namespace
 
 absl::StatusOr<PrepareSummary> Prepare(const PrepareOptions& options, const Tokenizer& tokenizer) {
   if (!options.overwrite) RETURN_IF_ERROR(CheckNoDataset(options.prefix));
   ASSIGN_OR_RETURN(std::vector<InputFile> files, ListInputFiles(options.inputs, options.prefix));
+  const ChatFormat* const chat = options.lines.chat;
+  if (chat != nullptr) {
+    RETURN_IF_ERROR(ExpectLines(files));
+    RETURN_IF_ERROR(CheckMarkers(*chat, tokenizer));
+  }
   PrepareSummary summary;
   for (const InputFile& file : files) ++(file.binary ? summary.skipped_binary : summary.files);
   ASSIGN_OR_RETURN(const PreparePlan plan,
-                   MakePreparePlan(std::move(files), options.sizes, tokenizer, options.json_key));
+                   MakePreparePlan(std::move(files), options.sizes, tokenizer, options.lines));
   summary.bytes = plan.bytes;
   if (plan.parts.empty()) return NoText(summary);
 
   ASSIGN_OR_RETURN(const FileDescriptor lock, LockPrefix(options.prefix));
   const absl::Cleanup unlock = [&] { ::unlink((options.prefix + ".parts.lock").c_str()); };
-  ASSIGN_OR_RETURN(const PartsFolder folder, PartsFolder::Open(options.prefix, plan));
+  ASSIGN_OR_RETURN(const PartsFolder folder,
+                   PartsFolder::Open(options.prefix, plan, chat != nullptr));
   RETURN_IF_ERROR(Work(options, tokenizer, plan, folder).Run());
   std::vector<DatasetPart> parts;
   for (size_t i = 0; i < plan.parts.size(); ++i) {
@@ -199,14 +244,15 @@ absl::StatusOr<PrepareSummary> Prepare(const PrepareOptions& options, const Toke
     folder.Remove();
     return NoText(summary);
   }
-  RETURN_IF_ERROR(StageTokenizerFiles(options.prefix, tokenizer.files()));
-  RETURN_IF_ERROR(ConcatenateDatasets(parts, options.prefix));
-  RETURN_IF_ERROR(CommitTokenizerFiles(options.prefix));
-  RETURN_IF_ERROR(WriteTokenizerInfo(options.prefix, tokenizer.info()));
+  RETURN_IF_ERROR(Join(options, tokenizer, parts));
   folder.Remove();
   ASSIGN_OR_RETURN(const IndexedDataset dataset, IndexedDataset::Open(options.prefix));
   summary.documents = dataset.document_count();
-  summary.tokens = dataset.token_count();
+  summary.trained_tokens = summary.tokens = dataset.token_count();
+  if (chat != nullptr) {
+    ASSIGN_OR_RETURN(const auto mask, OpenMask(options.prefix, dataset));
+    ASSIGN_OR_RETURN(summary.trained_tokens, CountTrained(*mask, 0, summary.tokens));
+  }
   return summary;
 }
 

@@ -21,9 +21,11 @@ struct PrepareProgress {
 
 struct PrepareOptions {
   std::vector<std::string> inputs;  // in the form of ListInputFiles
-  std::string prefix;  // writes PREFIX.{bin,idx,tokenizer.json}, and the folder PREFIX.tokenizer
+  // Writes PREFIX.{bin,idx,tokenizer.json}, the folder PREFIX.tokenizer and, where not all is
+  // trained on, PREFIX.mask.{bin,idx}.
+  std::string prefix;
   bool overwrite = false;
-  std::string json_key = "text";  // for lines of JSON: the member with the document
+  LineForm lines = {};
   int threads = 1;
   PieceSizes sizes = {};
   // Called after each piece, from any thread but never concurrently.
@@ -35,6 +37,7 @@ struct PrepareSummary {
   int64_t skipped_binary = 0;  // files with NUL bytes at their beginning
   int64_t documents = 0;       // documents with tokens: one per text file or line of JSON
   int64_t tokens = 0;          // including ends of documents
+  int64_t trained_tokens = 0;  // of these, those whose loss counts
   int64_t bytes = 0;           // of text files
 };
 
@@ -44,10 +47,10 @@ struct PrepareSummary {
 // from there. They take as much space as the result. Memory grows with `threads` and `sizes`, not
 // with the input. On an error, either the tokens of an old data set at PREFIX are unchanged or
 // those of the new one are complete. Errors: those of ListInputFiles and MakePreparePlan,
-// InvalidArgument (no text, a line that is no JSON object with `json_key`, text that the tokenizer
-// refuses; names file and byte), AlreadyExists (output without `overwrite`), FailedPrecondition
-// (another call is working on PREFIX, a folder PREFIX.parts that is not ours), ResourceExhausted
-// (disk full).
+// InvalidArgument (no text, a line that is not of the form of `lines`, a text file where only lines
+// are expected, text that the tokenizer refuses; names file and byte), AlreadyExists (output
+// without `overwrite`), FailedPrecondition (another call is working on PREFIX, a folder
+// PREFIX.parts that is not ours), ResourceExhausted (disk full).
 absl::StatusOr<PrepareSummary> Prepare(const PrepareOptions& options, const Tokenizer& tokenizer);
 
 }  // namespace stretto

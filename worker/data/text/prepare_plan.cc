@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "proto/base/status_macros.h"
 #include "worker/data/indexed_dataset.h"
+#include "worker/data/text/conversation.h"
 #include "worker/data/text/sha256.h"
 
 namespace stretto {
@@ -51,11 +52,12 @@ absl::Status AddPieces(int index, const InputFile& file, const PieceSizes& sizes
 }
 
 std::string Fingerprint(const PreparePlan& plan, const PieceSizes& sizes,
-                        const Tokenizer& tokenizer, const std::string& json_key) {
+                        const Tokenizer& tokenizer, const LineForm& lines) {
+  const std::string form = lines.chat == nullptr ? lines.key : absl::StrCat("\n", lines.chat->name);
   const TokenizerInfo& info = tokenizer.info();
   std::string all =
       absl::StrCat(kFormat, "\n", info.kind, " ", info.hash, " ", info.vocab_size, " ",
-                   info.end_of_document, "\n", json_key, "\n", sizes.piece, " ", sizes.part, "\n");
+                   info.end_of_document, "\n", form, "\n", sizes.piece, " ", sizes.part, "\n");
   for (const InputFile& file : plan.files) {
     absl::StrAppend(&all, file.size, " ", file.modified, " ", file.path, "\n");
   }
@@ -65,8 +67,7 @@ std::string Fingerprint(const PreparePlan& plan, const PieceSizes& sizes,
 }  // namespace
 
 absl::StatusOr<PreparePlan> MakePreparePlan(std::vector<InputFile> files, const PieceSizes& sizes,
-                                            const Tokenizer& tokenizer,
-                                            const std::string& json_key) {
+                                            const Tokenizer& tokenizer, const LineForm& lines) {
   PreparePlan plan;
   plan.files = std::move(files);
   std::vector<Piece> pieces;
@@ -84,7 +85,7 @@ absl::StatusOr<PreparePlan> MakePreparePlan(std::vector<InputFile> files, const 
     bytes += piece.end - piece.begin;
     plan.bytes += piece.end - piece.begin;
   }
-  plan.fingerprint = Fingerprint(plan, sizes, tokenizer, json_key);
+  plan.fingerprint = Fingerprint(plan, sizes, tokenizer, lines);
   return plan;
 }
 

@@ -14,6 +14,8 @@
 
 namespace stretto {
 
+struct ChatFormat;
+
 // Bytes [begin, end) of a file: text of one document, or complete lines of JSON.
 struct Piece {
   int file = 0;
@@ -32,6 +34,12 @@ struct PreparePlan {
   std::string fingerprint;  // of all file properties that the tokens depend on
 };
 
+// What a line of JSON has.
+struct LineForm {
+  std::string key = "text";          // of a document, all of which is trained on
+  const ChatFormat* chat = nullptr;  // not null: no key, but what conversation.h describes
+};
+
 struct PieceSizes {
   int64_t piece = 4 << 20;
   int64_t part = 64 << 20;
@@ -41,7 +49,6 @@ struct PieceSizes {
 // Cuts text where the tokenizer allows it, and JSON after a line. Errors: InvalidArgument (a
 // document or a line that cannot be cut and is longer than longest_whole), those of reading.
 absl::StatusOr<PreparePlan> MakePreparePlan(std::vector<InputFile> files, const PieceSizes& sizes,
-                                            const Tokenizer& tokenizer,
-                                            const std::string& json_key);
+                                            const Tokenizer& tokenizer, const LineForm& lines);
 
 }  // namespace stretto

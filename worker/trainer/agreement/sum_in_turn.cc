@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/trainer/agreement/sum_in_turn.h"
 
+#include <algorithm>
+#include <numeric>
+
 #include "proto/base/status_macros.h"
 #include "worker/engine/layout/layout.h"
 #include "worker/trainer/agreement/control.h"
@@ -21,6 +24,15 @@ absl::StatusOr<double> SumInTurn(const EngineSpec& spec, Communicator& control,
     }
   }
   return sum;
+}
+
+absl::StatusOr<double> MeanLossOfStep(const EngineSpec& spec, Communicator& control,
+                                      const std::vector<double>& mine, int64_t targets) {
+  double sum = std::accumulate(mine.begin(), mine.end(), 0.0);
+  if (spec.dp_size > 1 || spec.pp_size > 1) {
+    ASSIGN_OR_RETURN(sum, SumInTurn(spec, control, mine));
+  }
+  return sum / static_cast<double>(std::max<int64_t>(1, targets));
 }
 
 }  // namespace stretto::trainer

@@ -2,6 +2,7 @@
 #pragma once
 // Sums over the replicas of a job that do not depend on how many there are.
 
+#include <cstdint>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -17,5 +18,11 @@ namespace stretto::trainer {
 // any number of replicas. Every rank calls this together. Errors: those of the communicator.
 absl::StatusOr<double> SumInTurn(const EngineSpec& spec, Communicator& control,
                                  const std::vector<double>& mine);
+
+// Returns the mean loss of a step over its `targets`, of which there may be none: its loss is 0
+// then. `mine` are RankEngine::LossSums. Every rank calls this together where there are several
+// replicas or stages, and gets the same bits. Errors: those of the communicator.
+absl::StatusOr<double> MeanLossOfStep(const EngineSpec& spec, Communicator& control,
+                                      const std::vector<double>& mine, int64_t targets);
 
 }  // namespace stretto::trainer
