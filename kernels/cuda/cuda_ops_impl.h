@@ -127,9 +127,12 @@ class CudaOpsImpl final : public CudaOps {
   template <class... P>
   int64_t MostBlocks(const char* name, const Spread& spread, void (*kernel)(P...)) {
     constexpr int64_t kShort = 8;
-    const bool limited = sm_limit_ > 0;
-    if (spread.per_sm > 0) return limited ? sm_limit_ : int64_t{options_.sm_count} * spread.per_sm;
-    return int64_t{options_.sm_count} * PerSm(name, spread, kernel) * (limited ? kShort : 1);
+    if (spread.per_sm > 0) return FillingBlocks(spread.per_sm);
+    return int64_t{options_.sm_count} * PerSm(name, spread, kernel) * (sm_limit_ > 0 ? kShort : 1);
+  }
+  // Returns MostBlocks of a kernel that fills an SM with `per_sm` blocks.
+  int64_t FillingBlocks(int per_sm) const {
+    return sm_limit_ > 0 ? sm_limit_ : int64_t{options_.sm_count} * per_sm;
   }
 
   // Returns how many blocks of the kernel fit on one SM; the runtime is asked once per kernel.
