@@ -138,6 +138,18 @@ class Ops {
     BiasResidual(r, bias, x, dropout, keys, sum);
     RmsNorm(sum, w, epsilon, y, rstd);
   }
+  // Both gradients of a norm as one call, which reads dy and x once. The results are bitwise equal
+  // to those of the two calls.
+  virtual void LayerNormGrads(TensorView dy, TensorView x, TensorView w, TensorView stats,
+                              TensorView residual, TensorView dx, TensorView dw, TensorView db) {
+    LayerNormDgrad(dy, x, w, stats, residual, dx);
+    LayerNormWgrad(dy, x, stats, dw, db);
+  }
+  virtual void RmsNormGrads(TensorView dy, TensorView x, TensorView w, TensorView rstd,
+                            TensorView residual, TensorView dx, TensorView dw) {
+    RmsNormDgrad(dy, x, w, rstd, residual, dx);
+    RmsNormWgrad(dy, x, rstd, dw);
+  }
 };
 
 // Returns the f32 elements of scratch that a call of Attention or AttentionGrad with `rows` rows

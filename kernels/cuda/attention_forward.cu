@@ -8,12 +8,13 @@
 namespace stretto::cuda {
 namespace {
 
-template <int kDim, bool kDropped>
+template <int kDim, bool kDropped, bool kSmall>
 struct Tile {
   static constexpr int kHeadDim = kDim;
   static constexpr bool kDrop = kDropped;
-  static constexpr int kQueries = 128, kKeys = 64, kThreads = 128, kPerSm = 2;
-  // The keys processed at once, as many as registers allow.
+  static constexpr int kQueries = kSmall ? 64 : 128, kThreads = 128, kPerSm = kSmall ? 3 : 2;
+  static constexpr int kKeys = kSmall && kDim == 128 ? 32 : 64;
+  // The keys processed at once, as many as registers of large tiles allow.
   static constexpr int kSlice = (kDim < 128 ? 64 : 32) / (kDrop ? 2 : 1);
   static constexpr int kM = kQueries / (kThreads / kWarpSize) / 16;  // fragments of a warp's rows
   static constexpr int kN = kSlice / 8;
@@ -41,7 +42,7 @@ struct Rows {
   // scale: of scores, times log2(e).
   __device__ __forceinline__ void Visit(const BF16* q, const BF16* k, const BF16* v, int key,
                                         float scale, const HeadDraws& draws) {
-    if (key >= first + kM * 16) return;  // the diagonal has been passed
+    if (key > (first | (kRowsOfVisit - 1))) return;  // the diagonal has been passed
     Sums<kM, kN> scores = {};
     MultiplyRows<Tile::kHeadDim>(q, k, scores);
     if (key + Tile::kSlice > first) Mask(key, scores);
@@ -120,14 +121,14 @@ struct Rows {
 
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kPerSm)
-    Forward(AttentionCall<BF16> call, int items, BF16* context, float* lse) {
+    Forward(AttentionCall<BF16> call, Deal deal, BF16* context, float* lse) {
   constexpr int kHeadDim = Tile::kHeadDim, kStride = Tile::kStride;
   const int warp = ThreadNumber() / kWarpSize;
   BF16* const queries = SharedMemory<BF16>();
   BF16* const stages = queries + Tile::kQueries * kStride;
   BF16* const own = queries + warp * Tile::kM * 16 * kStride;
-  ForEachItem(items, [&](int item) {
-    const QueryWork work(call, items, item, Tile::kQueries);
+  ForEachItem(deal, [&](int item) {
+    const QueryWork work(call, deal.items, item, Tile::kQueries);
     CopyTile<kHeadDim, Tile::kQueries, Tile::kThreads>(
         call.RowsOfQkv(call.qkv, work.sequence, call.QueryColumn(work.head)), work.first, queries);
     Rows<Tile> rows(work.first + warp * Tile::kM * 16);
@@ -144,11 +145,14 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kPerSm)
 }  // namespace
 
 bool CudaOpsImpl::TiledAttention(const AttentionCall<BF16>& call, BF16* context, float* lse) {
-  return WithTiles(call, [&](auto head_dim, auto drop) {
-    using T = Tile<decltype(head_dim)::value, decltype(drop)::value>;
+  using Large = Tile<64, false, false>;  // one for all: only sizes that all have are used
+  const bool small = LongestDecides((call.length + Large::kQueries - 1) / Large::kQueries,
+                                    call.sequences * call.heads, FillingBlocks(Large::kPerSm));
+  return WithTiles(call, small, [&](auto head_dim, auto drop, auto is_small) {
+    using T = Tile<decltype(head_dim)::value, decltype(drop)::value, decltype(is_small)::value>;
     const int tiles = (call.length + T::kQueries - 1) / T::kQueries;
-    const int items = tiles * call.sequences * call.heads;
-    Walk("attention", items, {T::kThreads, T::kPerSm, T::kSharedBytes}, Forward<T>, call, items,
+    const Deal deal{tiles * call.sequences * call.heads, options_.sm_count};
+    Walk("attention", deal.items, {T::kThreads, T::kPerSm, T::kSharedBytes}, Forward<T>, call, deal,
          context, lse);
   });
 }

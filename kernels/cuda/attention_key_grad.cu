@@ -9,11 +9,12 @@
 namespace stretto::cuda {
 namespace {
 
-template <int kDim, bool kDropped>
+template <int kDim, bool kDropped, bool kSmall>
 struct Tile {
   static constexpr int kHeadDim = kDim;
   static constexpr bool kDrop = kDropped;
-  static constexpr int kKeys = 128, kQueries = 64, kThreads = 256, kPerSm = 1;
+  static constexpr int kKeys = kSmall ? 64 : 128, kThreads = 2 * kKeys, kPerSm = kSmall ? 2 : 1;
+  static constexpr int kQueries = 64;
   static constexpr int kM = kKeys / (kThreads / kWarpSize) / 16;
   static constexpr int kSlice = kDim == 128 ? 32 : 64;  // queries at a time: registers
   static constexpr int kN = kSlice / 8;
@@ -138,7 +139,7 @@ struct QueryStages {
 
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kPerSm)
-    Backward(AttentionCall<BF16> call, int items, Gradients all) {
+    Backward(AttentionCall<BF16> call, Deal deal, Gradients all) {
   constexpr int kHeadDim = Tile::kHeadDim, kStride = Tile::kStride;
   const int own = ThreadNumber() / kWarpSize * Tile::kM * 16;
   BF16* const keys = SharedMemory<BF16>();
@@ -146,7 +147,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kPerSm)
   const QueryStages<Tile> stages{
       values + Tile::kKeys * kStride,
       reinterpret_cast<RowStatistics*>(SharedMemory<unsigned char>() + Tile::kStatisticsAt)};
-  ForEachItem(items, [&](int item) {
+  ForEachItem(deal, [&](int item) {
     const KeyWork<Tile> work(call, item);
     const int64_t k = call.KeyColumn(work.kv_head), v = call.ValueColumn(work.kv_head);
     const auto load = [&](int step) {
@@ -180,12 +181,15 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kPerSm)
 }  // namespace
 
 bool CudaOpsImpl::TiledKeyGrad(const AttentionCall<BF16>& call, const Gradients& all) {
-  return WithTiles(call, [&](auto head_dim, auto drop) {
-    using T = Tile<decltype(head_dim)::value, decltype(drop)::value>;
+  using Large = Tile<64, false, false>;  // one for all: only sizes that all have are used
+  const bool small = LongestDecides((call.length + Large::kKeys - 1) / Large::kKeys,
+                                    call.sequences * call.kv_heads(), FillingBlocks(Large::kPerSm));
+  return WithTiles(call, small, [&](auto head_dim, auto drop, auto is_small) {
+    using T = Tile<decltype(head_dim)::value, decltype(drop)::value, decltype(is_small)::value>;
     const int tiles = (call.length + T::kKeys - 1) / T::kKeys;
-    const int items = tiles * call.sequences * call.kv_heads();
-    Walk("attention_grad.keys", items, {T::kThreads, T::kPerSm, T::kSharedBytes}, Backward<T>, call,
-         items, all);
+    const Deal deal{tiles * call.sequences * call.kv_heads(), options_.sm_count};
+    Walk("attention_grad.keys", deal.items, {T::kThreads, T::kPerSm, T::kSharedBytes}, Backward<T>,
+         call, deal, all);
   });
 }
 

@@ -10,11 +10,12 @@
 namespace stretto::cuda {
 namespace {
 
-template <int kDim, bool kDropped>
+template <int kDim, bool kDropped, bool kSmall>
 struct Tile {
   static constexpr int kHeadDim = kDim;
   static constexpr bool kDrop = kDropped;
-  static constexpr int kQueries = 128, kKeys = 32, kThreads = 128, kPerSm = 2;
+  static constexpr int kQueries = kSmall ? 64 : 128, kThreads = 128, kPerSm = kSmall ? 3 : 2;
+  static constexpr int kKeys = 32;
   static constexpr int kM = kQueries / (kThreads / kWarpSize) / 16;    // fragments of a warp's rows
   static constexpr int kSlice = kDim == 128 && Tile::kDrop ? 16 : 32;  // keys at a time: registers
   static constexpr int kN = kSlice / 8;
@@ -47,7 +48,7 @@ struct Rows {
   __device__ __forceinline__ void Visit(const BF16* q, const BF16* dcontext, const BF16* k,
                                         const BF16* v, int key, float scale,
                                         const HeadDraws& draws) {
-    if (key >= first + kM * 16) return;
+    if (key > (first | (kRowsOfVisit - 1))) return;
     Sums<kM, kN> p = {}, dp = {};
     MultiplyRows<Tile::kHeadDim>(q, k, p);
     MultiplyRows<Tile::kHeadDim>(dcontext, v, dp);
@@ -85,15 +86,15 @@ struct Rows {
 
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kPerSm)
-    Backward(AttentionCall<BF16> call, int items, Gradients all) {
+    Backward(AttentionCall<BF16> call, Deal deal, Gradients all) {
   constexpr int kHeadDim = Tile::kHeadDim, kStride = Tile::kStride;
   const int warp = ThreadNumber() / kWarpSize;
   BF16* const queries = SharedMemory<BF16>();
   BF16* const dcontexts = queries + Tile::kQueries * kStride;
   BF16* const stages = dcontexts + Tile::kQueries * kStride;
   const int own = warp * Tile::kM * 16;
-  ForEachItem(items, [&](int item) {
-    const QueryWork work(call, items, item, Tile::kQueries);
+  ForEachItem(deal, [&](int item) {
+    const QueryWork work(call, deal.items, item, Tile::kQueries);
     CopyTile<kHeadDim, Tile::kQueries, Tile::kThreads>(
         call.RowsOfQkv(call.qkv, work.sequence, call.QueryColumn(work.head)), work.first, queries);
     CopyTile<kHeadDim, Tile::kQueries, Tile::kThreads>(
@@ -112,12 +113,15 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kPerSm)
 }  // namespace
 
 bool CudaOpsImpl::TiledQueryGrad(const AttentionCall<BF16>& call, const Gradients& all) {
-  return WithTiles(call, [&](auto head_dim, auto drop) {
-    using T = Tile<decltype(head_dim)::value, decltype(drop)::value>;
+  using Large = Tile<64, false, false>;  // one for all: only sizes that all have are used
+  const bool small = LongestDecides((call.length + Large::kQueries - 1) / Large::kQueries,
+                                    call.sequences * call.heads, FillingBlocks(Large::kPerSm));
+  return WithTiles(call, small, [&](auto head_dim, auto drop, auto is_small) {
+    using T = Tile<decltype(head_dim)::value, decltype(drop)::value, decltype(is_small)::value>;
     const int tiles = (call.length + T::kQueries - 1) / T::kQueries;
-    const int items = tiles * call.sequences * call.heads;
-    Walk("attention_grad.queries", items, {T::kThreads, T::kPerSm, T::kSharedBytes}, Backward<T>,
-         call, items, all);
+    const Deal deal{tiles * call.sequences * call.heads, options_.sm_count};
+    Walk("attention_grad.queries", deal.items, {T::kThreads, T::kPerSm, T::kSharedBytes},
+         Backward<T>, call, deal, all);
   });
 }
 

@@ -8,6 +8,7 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <type_traits>
 
@@ -16,16 +17,31 @@
 
 namespace stretto::cuda {
 
-// Calls `body` with the call's head dimension and whether it drops as constants, if there are tiles
-// for that dimension; otherwise returns false.
+// Whether the longest of a causal call's tiles would decide its time, because it is more than a
+// quarter longer than a block's share of all. `tiles`: of each of `heads` heads, of which the i-th
+// has i pieces of work; `blocks`: that run at once.
+constexpr bool LongestDecides(int64_t tiles, int64_t heads, int64_t blocks) {
+  // tiles > 1.25 (heads tiles (tiles + 1) / 2) / blocks
+  return 8 * blocks > 5 * heads * (tiles + 1);
+}
+
+// Calls `body` with the call's head dimension, whether it drops, and `small` as constants, if there
+// are tiles for that dimension; otherwise returns false.
 template <class Body>
-bool WithTiles(const AttentionCall<BF16>& call, Body body) {
+bool WithTiles(const AttentionCall<BF16>& call, bool small, Body body) {
   const auto with = [&](auto head_dim) {
     STRETTO_CHECK(reinterpret_cast<uintptr_t>(call.qkv) % 16 == 0);
+    const auto with_size = [&](auto drop) {
+      if (small) {
+        body(head_dim, drop, std::true_type{});
+      } else {
+        body(head_dim, drop, std::false_type{});
+      }
+    };
     if (call.draws.threshold > 0) {
-      body(head_dim, std::true_type{});
+      with_size(std::true_type{});
     } else {
-      body(head_dim, std::false_type{});
+      with_size(std::false_type{});
     }
     return true;
   };
@@ -42,6 +58,11 @@ bool WithTiles(const AttentionCall<BF16>& call, Body body) {
   return false;
 }
 
+// Small tiles have half the rows of large ones. A row is computed from the same slices of the other
+// side in the same order, so no bit depends on the size: warps of small tiles have 16 queries and
+// visit the slices that warps of large tiles visit for 32.
+inline constexpr int kRowsOfVisit = 32;
+
 template <int kHeadDim>
 inline constexpr int kTileStride = kHeadDim + 8;
 template <int kHeadDim>
@@ -51,16 +72,28 @@ inline constexpr size_t kTileRowBytes = kTileStride<kHeadDim> * sizeof(BF16);
 template <int kM, int kN>
 using Sums = SumFragment[kM][kN];
 
-// Calls body(item) for the block's share of items in descending order of work, with all of shared
-// memory free. Rounds go back and forth over the blocks, so that the block with the longest item of
-// one round gets the shortest of the next.
+// Items in descending order of work, dealt to blocks on `sms` SMs.
+struct Deal {
+  int items, sms;
+
+  // Returns the item of a block's turn; one that there is not: the block has no more. Turns go back
+  // and forth over the blocks, so that the block with the longest item of one turn gets the
+  // shortest of the next. Within a turn, so do the rounds in which a device spreads blocks over its
+  // SMs: each SM has one block before any has a second.
+  __host__ __device__ constexpr int ItemOf(int turn, int block, int blocks) const {
+    const int round = block / sms, first = round * sms;
+    const int place = round % 2 == 0 ? block : first + std::min(first + sms, blocks) - 1 - block;
+    return turn * blocks + (turn % 2 == 0 ? place : blocks - 1 - place);
+  }
+};
+
+// Calls body(item) for the block's share of items, with all of shared memory free.
 template <class Body>
-__device__ __forceinline__ void ForEachItem(int items, Body body) {
-  const auto item_of = [](int turn) {
-    const int blocks = static_cast<int>(gridDim.x), block = static_cast<int>(blockIdx.x);
-    return turn * blocks + (turn % 2 == 0 ? block : blocks - 1 - block);
+__device__ __forceinline__ void ForEachItem(const Deal& deal, Body body) {
+  const auto item_of = [&](int turn) {
+    return deal.ItemOf(turn, static_cast<int>(blockIdx.x), static_cast<int>(gridDim.x));
   };
-  for (int turn = 0, item; (item = item_of(turn)) < items; ++turn) {
+  for (int turn = 0, item; (item = item_of(turn)) < deal.items; ++turn) {
     __syncthreads();  // nobody reads the previous item's shared memory any more
     body(item);
   }

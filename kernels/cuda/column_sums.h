@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(kSumThreads)
     const int64_t column = first + lane;
     float total = 0;
     if (column < width) {
-#pragma unroll 4
+#pragma unroll 8
       for (int64_t part = warp; part < parts; part += kSumWarps)
         total += sums[part * width + column];
     }
@@ -101,10 +101,18 @@ void CudaOpsImpl::SumColumns(const char* name, const Terms& terms, int64_t rows,
                 kCudaWorkspaceBytes);
   Walk(name, cut.parts * cut.tiles, {.threads = kSumThreads}, SumColumnParts<Terms>, terms, cut,
        rows, static_cast<int>(columns), sums);
-  SumTargets<kSums> targets;
+  AddParts(name, cut.parts, columns, out);
+}
+
+template <size_t kSums>
+void CudaOpsImpl::AddParts(const char* name, int64_t parts, int64_t columns,
+                           std::array<float*, kSums> out) {
+  constexpr int kCount = static_cast<int>(kSums);
+  SumTargets<kCount> targets;
   std::copy(out.begin(), out.end(), targets.at);
-  Walk(name, CeilDivide(kSums * columns, kWarpSize), {.threads = kSumThreads},
-       AddColumnParts<kSums>, sums, cut.parts, static_cast<int>(columns), targets);
+  Walk(name, CeilDivide(kCount * columns, kWarpSize), {.threads = kSumThreads},
+       AddColumnParts<kCount>, static_cast<const float*>(options_.workspace), parts,
+       static_cast<int>(columns), targets);
 }
 
 }  // namespace stretto::cuda

@@ -7,9 +7,9 @@
 // Numerics: those of kernels/ops.h, with these differences from the CPU. Sums over rows (marked +=)
 // and sums of squares are added in a fixed order of their own, the same in every run. Fast
 // exponentials differ in the last bits. Attention in bf16 rounds probabilities and the gradients of
-// scores to bf16 before it multiplies with them. The bits of our kernels depend neither on the SM
-// limit nor on addresses: operands whose rows are multiples of 16 bytes, aligned to 16, are only
-// faster.
+// scores to bf16 before it multiplies with them. The bits of our kernels depend neither on the
+// number of SMs and the limit on them nor on addresses: operands whose rows are multiples of 16
+// bytes, aligned to 16, are only faster.
 //
 // Limits: rows of norms and of BiasResidual are at most 64 KiB, heads of Rotary at most 256 wide.
 // Operands of attention in bf16 are aligned to 16 bytes. With heads 64, 80, 96 or 128 wide, it uses

@@ -62,6 +62,11 @@ class CudaOpsImpl final : public CudaOps {
   void BiasResidualRmsNorm(TensorView r, TensorView bias, TensorView x, Dropout dropout,
                            TensorView keys, TensorView sum, TensorView w, float epsilon,
                            TensorView y, TensorView rstd) override;
+  // layer_norm.cu, rms_norm.cu
+  void LayerNormGrads(TensorView dy, TensorView x, TensorView w, TensorView stats,
+                      TensorView residual, TensorView dx, TensorView dw, TensorView db) override;
+  void RmsNormGrads(TensorView dy, TensorView x, TensorView w, TensorView rstd, TensorView residual,
+                    TensorView dx, TensorView dw) override;
 
  private:
   bool AsksLibrary(const Dropout& dropout) const {
@@ -91,6 +96,16 @@ class CudaOpsImpl final : public CudaOps {
   template <class Terms>
   void SumColumns(const char* name, const Terms& terms, int64_t rows, int64_t columns,
                   std::array<float*, Terms::kSums> out);
+  // The second half of it: adds the sums of the parts in the workspace.
+  template <size_t kSums>
+  void AddParts(const char* name, int64_t parts, int64_t columns, std::array<float*, kSums> out);
+  // norm.h. Both gradients; false where rows are too long for it, and nothing is done.
+  template <bool kCentre, size_t kSums>
+  bool NormGrads(const char* name, TensorView dy, TensorView x, TensorView w, TensorView stats,
+                 TensorView residual, TensorView dx, std::array<float*, kSums> out);
+  template <bool kCentre, size_t kSums>
+  void NormWgrad(const char* name, TensorView dy, TensorView x, TensorView stats,
+                 std::array<float*, kSums> out);
 
   // Launches enough blocks for `blocks` pieces of work, but at most MostBlocks: kernels walk over
   // their work in steps of the grid, so no bit depends on it.
@@ -127,9 +142,12 @@ class CudaOpsImpl final : public CudaOps {
   template <class... P>
   int64_t MostBlocks(const char* name, const Spread& spread, void (*kernel)(P...)) {
     constexpr int64_t kShort = 8;
-    const bool limited = sm_limit_ > 0;
-    if (spread.per_sm > 0) return limited ? sm_limit_ : int64_t{options_.sm_count} * spread.per_sm;
-    return int64_t{options_.sm_count} * PerSm(name, spread, kernel) * (limited ? kShort : 1);
+    if (spread.per_sm > 0) return FillingBlocks(spread.per_sm);
+    return int64_t{options_.sm_count} * PerSm(name, spread, kernel) * (sm_limit_ > 0 ? kShort : 1);
+  }
+  // Returns MostBlocks of a kernel that fills an SM with `per_sm` blocks.
+  int64_t FillingBlocks(int per_sm) const {
+    return sm_limit_ > 0 ? sm_limit_ : int64_t{options_.sm_count} * per_sm;
   }
 
   // Returns how many blocks of the kernel fit on one SM; the runtime is asked once per kernel.

@@ -28,9 +28,13 @@ void CudaOpsImpl::LayerNormDgrad(TensorView dy, TensorView x, TensorView w, Tens
   WithHeldForm(columns, {dy, x, w, residual, dx}, [&](auto form, const Spread& spread) {
     using F = decltype(form);
     using In = typename F::In;
-    Walk("layer_norm_dgrad", x.rows(), spread, NormRowsGrad<true, F>, BlockedAs<In>(dy, columns),
-         PlainAs<In>(x, columns), PlainAs<In>(w, columns), stats.as<const float>(),
-         PlainAs<In>(residual, columns), PlainAs<typename F::Out>(dx, columns));
+    Walk("layer_norm_dgrad", x.rows(), spread, NormRowsGrad<true, F>,
+         NormGradOperands<F>{.dy = BlockedAs<In>(dy, columns),
+                             .x = PlainAs<In>(x, columns),
+                             .w = PlainAs<In>(w, columns),
+                             .residual = PlainAs<In>(residual, columns),
+                             .stats = stats.as<const float>(),
+                             .dx = PlainAs<typename F::Out>(dx, columns)});
   });
 }
 
@@ -40,14 +44,21 @@ void CudaOpsImpl::LayerNormWgrad(TensorView dy, TensorView x, TensorView stats, 
   STRETTO_CHECK(dw.dtype == DType::kF32 && db.dtype == DType::kF32);
   STRETTO_CHECK(dw.count() == x.columns() && db.count() == x.columns());
   STRETTO_CHECK(stats.dtype == DType::kF32 && stats.count() == 2 * x.rows());
-  const int64_t columns = x.columns();
-  WithForm(columns, {dy, x}, [&](auto form) {
-    using F = decltype(form);
-    using In = typename F::In;
-    const NormWeightTerms<true, F> terms{BlockedAs<In>(dy, columns), PlainAs<In>(x, columns),
-                                         stats.as<const float>()};
-    SumColumns("layer_norm_wgrad", terms, x.rows(), columns, {dw.as<float>(), db.as<float>()});
-  });
+  NormWgrad<true, 2>("layer_norm_wgrad", dy, x, stats, {dw.as<float>(), db.as<float>()});
+}
+
+void CudaOpsImpl::LayerNormGrads(TensorView dy, TensorView x, TensorView w, TensorView stats,
+                                 TensorView residual, TensorView dx, TensorView dw, TensorView db) {
+  STRETTO_CHECK(dy.dtype == x.dtype && dy.dtype == w.dtype && dy.dtype == dx.dtype);
+  STRETTO_CHECK(residual.data == nullptr || residual.dtype == dy.dtype);
+  STRETTO_CHECK(dy.count() == x.count() && dx.count() == x.count() && w.count() == x.columns());
+  STRETTO_CHECK(stats.dtype == DType::kF32 && stats.count() == 2 * x.rows());
+  STRETTO_CHECK(dw.dtype == DType::kF32 && db.dtype == DType::kF32);
+  STRETTO_CHECK(dw.count() == x.columns() && db.count() == x.columns());
+  if (NormGrads<true, 2>("layer_norm_grads", dy, x, w, stats, residual, dx,
+                         {dw.as<float>(), db.as<float>()}))
+    return;
+  CudaOps::LayerNormGrads(dy, x, w, stats, residual, dx, dw, db);
 }
 
 }  // namespace stretto::cuda

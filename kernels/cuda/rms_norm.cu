@@ -28,9 +28,13 @@ void CudaOpsImpl::RmsNormDgrad(TensorView dy, TensorView x, TensorView w, Tensor
   WithHeldForm(columns, {dy, x, w, residual, dx}, [&](auto form, const Spread& spread) {
     using F = decltype(form);
     using In = typename F::In;
-    Walk("rms_norm_dgrad", x.rows(), spread, NormRowsGrad<false, F>, BlockedAs<In>(dy, columns),
-         PlainAs<In>(x, columns), PlainAs<In>(w, columns), rstd.as<const float>(),
-         PlainAs<In>(residual, columns), PlainAs<typename F::Out>(dx, columns));
+    Walk("rms_norm_dgrad", x.rows(), spread, NormRowsGrad<false, F>,
+         NormGradOperands<F>{.dy = BlockedAs<In>(dy, columns),
+                             .x = PlainAs<In>(x, columns),
+                             .w = PlainAs<In>(w, columns),
+                             .residual = PlainAs<In>(residual, columns),
+                             .stats = rstd.as<const float>(),
+                             .dx = PlainAs<typename F::Out>(dx, columns)});
   });
 }
 
@@ -38,14 +42,18 @@ void CudaOpsImpl::RmsNormWgrad(TensorView dy, TensorView x, TensorView rstd, Ten
   STRETTO_CHECK(dy.dtype == x.dtype && dy.count() == x.count());
   STRETTO_CHECK(dw.dtype == DType::kF32 && dw.count() == x.columns());
   STRETTO_CHECK(rstd.dtype == DType::kF32 && rstd.count() == x.rows());
-  const int64_t columns = x.columns();
-  WithForm(columns, {dy, x}, [&](auto form) {
-    using F = decltype(form);
-    using In = typename F::In;
-    const NormWeightTerms<false, F> terms{BlockedAs<In>(dy, columns), PlainAs<In>(x, columns),
-                                          rstd.as<const float>()};
-    SumColumns("rms_norm_wgrad", terms, x.rows(), columns, {dw.as<float>()});
-  });
+  NormWgrad<false, 1>("rms_norm_wgrad", dy, x, rstd, {dw.as<float>()});
+}
+
+void CudaOpsImpl::RmsNormGrads(TensorView dy, TensorView x, TensorView w, TensorView rstd,
+                               TensorView residual, TensorView dx, TensorView dw) {
+  STRETTO_CHECK(dy.dtype == x.dtype && dy.dtype == w.dtype && dy.dtype == dx.dtype);
+  STRETTO_CHECK(residual.data == nullptr || residual.dtype == dy.dtype);
+  STRETTO_CHECK(dy.count() == x.count() && dx.count() == x.count() && w.count() == x.columns());
+  STRETTO_CHECK(rstd.dtype == DType::kF32 && rstd.count() == x.rows());
+  STRETTO_CHECK(dw.dtype == DType::kF32 && dw.count() == x.columns());
+  if (NormGrads<false, 1>("rms_norm_grads", dy, x, w, rstd, residual, dx, {dw.as<float>()})) return;
+  CudaOps::RmsNormGrads(dy, x, w, rstd, residual, dx, dw);
 }
 
 }  // namespace stretto::cuda

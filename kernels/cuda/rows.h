@@ -203,6 +203,12 @@ __device__ __forceinline__ HeldRow<F> Hold(const typename F::In& rows, int64_t r
 
 inline constexpr int kMostThreads = 1024;
 
+// Returns the threads of a block that holds a row, with `each` packs for a thread.
+template <class T>
+int HoldingThreads(int64_t columns, int64_t each) {
+  return static_cast<int>(CeilDivide(CeilDivide(columns, kPack<T>), each * kWarpSize)) * kWarpSize;
+}
+
 // Like WithForm, for a block that holds a row: calls body(Form, Spread).
 template <class Body>
 void WithHeldForm(int64_t columns, std::initializer_list<TensorView> operands, Body body) {
@@ -211,13 +217,10 @@ void WithHeldForm(int64_t columns, std::initializer_list<TensorView> operands, B
     constexpr bool kPacked = decltype(form)::kPacked;
     const int64_t packs = CeilDivide(columns, kPack<T>);
     STRETTO_CHECK(packs <= 4 * kMostThreads);
-    const auto threads = [&](int64_t each) {
-      return Spread{.threads = static_cast<int>(CeilDivide(packs, each * kWarpSize)) * kWarpSize};
-    };
     if (packs <= 2 * kMostThreads) {
-      body(Form<T, kPacked, 2>{}, threads(2));
+      body(Form<T, kPacked, 2>{}, Spread{.threads = HoldingThreads<T>(columns, 2)});
     } else {
-      body(Form<T, kPacked, 4>{}, threads(4));
+      body(Form<T, kPacked, 4>{}, Spread{.threads = HoldingThreads<T>(columns, 4)});
     }
   });
 }

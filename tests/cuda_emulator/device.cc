@@ -181,7 +181,6 @@ void Seed(uint64_t value) { seed = value; }
 uint64_t CurrentSeed() { return seed; }
 
 void RunGrid(const cudaLaunchConfig_t& config, const std::function<void()>& thread) {
-  ++TrafficSoFar().kernels;
   const dim3 grid = config.gridDim;
   const unsigned blocks = grid.x * grid.y * grid.z;
   for (int n : Order(static_cast<int>(blocks), 1)) {

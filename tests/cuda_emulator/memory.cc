@@ -90,14 +90,7 @@ bool Allowed(const void* to, const void* from, size_t bytes, cudaMemcpyKind kind
 }  // namespace
 
 void SetMemory(size_t bytes) { memory().limit = bytes; }
-void ResetMemory() {
-  memory().limit = kAll;
-  TrafficSoFar() = {};
-}
-Traffic& TrafficSoFar() {
-  static Traffic traffic;
-  return traffic;
-}
+void ResetMemory() { memory().limit = kAll; }
 int AllocationsLeft() { return static_cast<int>(memory().allocations.size()); }
 
 }  // namespace cuda_emulator
@@ -153,9 +146,6 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
   if (!cuda_emulator::Allowed(to, from, bytes, kind, true)) return cudaErrorInvalidValue;
   return cuda_emulator::Enqueue(stream, [=] {
     if (bytes > 0) std::memcpy(to, from, bytes);
-    cuda_emulator::Traffic& traffic = cuda_emulator::TrafficSoFar();
-    if (kind == cudaMemcpyDeviceToDevice) traffic.within_device += static_cast<int64_t>(bytes);
-    if (kind == cudaMemcpyDeviceToHost) traffic.to_host += static_cast<int64_t>(bytes);
   });
 }
 

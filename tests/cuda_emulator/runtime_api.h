@@ -142,11 +142,6 @@ void FailLaunchAfter(int launches);
 // The piece of work after `pieces` more breaks the device: every call from then on returns
 // cudaErrorIllegalAddress. -1: none.
 void BreakAfter(int pieces);
-// What ran since Reset: kernels, and bytes of asynchronous copies.
-struct Traffic {
-  int64_t kernels = 0, within_device = 0, to_host = 0;
-};
-Traffic& TrafficSoFar();
 // A device as good as new: nothing on it, no errors, seed 0, all its memory. Nothing may be in use.
 void Reset();
 // Allocations, streams, events and graphs that were not given back.

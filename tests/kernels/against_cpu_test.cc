@@ -123,6 +123,10 @@ TEST_P(AgainstCpuTest, LayerNorm) {
             [](Ops& ops, const Views& in, const Views& out) {
               ops.LayerNormWgrad(in[0], in[1], in[2], out[0], out[1]);
             });
+    Compare({dy, x, w, stats, Like(shape, 5)}, {shape, Sums(1, h, 6), Sums(1, h, 7)},
+            [](Ops& ops, const Views& in, const Views& out) {
+              ops.LayerNormGrads(in[0], in[1], in[2], in[3], in[4], out[0], out[1], out[2]);
+            });
   }
 }
 
@@ -143,6 +147,10 @@ TEST_P(AgainstCpuTest, RmsNorm) {
     Compare({dy, x, rstd}, {Sums(1, h, 6)}, [](Ops& ops, const Views& in, const Views& out) {
       ops.RmsNormWgrad(in[0], in[1], in[2], out[0]);
     });
+    Compare({dy, x, w, rstd}, {shape, Sums(1, h, 6)},
+            [](Ops& ops, const Views& in, const Views& out) {
+              ops.RmsNormGrads(in[0], in[1], in[2], in[3], {}, out[0], out[1]);
+            });
   }
 }
 

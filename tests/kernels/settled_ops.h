@@ -33,6 +33,14 @@ class SettledOps final : public Ops {
              (TensorView r, TensorView bias, TensorView x, Dropout dropout, TensorView keys,
               TensorView sum, TensorView w, float epsilon, TensorView y, TensorView rstd),
              (r, bias, x, dropout, keys, sum, w, epsilon, y, rstd))
+  STRETTO_OP(LayerNormGrads,
+             (TensorView dy, TensorView x, TensorView w, TensorView stats, TensorView residual,
+              TensorView dx, TensorView dw, TensorView db),
+             (dy, x, w, stats, residual, dx, dw, db))
+  STRETTO_OP(RmsNormGrads,
+             (TensorView dy, TensorView x, TensorView w, TensorView rstd, TensorView residual,
+              TensorView dx, TensorView dw),
+             (dy, x, w, rstd, residual, dx, dw))
 #undef STRETTO_OP
 
  private:

@@ -237,6 +237,13 @@ TEST_F(CudaExecutorTest, ANormBehindAResidualIsOneCallWithIt) {
   EXPECT_EQ(EnqueuedOps::pairs, 4);
 }
 
+TEST_F(CudaExecutorTest, TheGradientsOfANormAreOneCall) {
+  EnqueuedOps::gradient_pairs = 0;
+  Train(SpecOf({.tp_size = 1}), {}, CudaMachine({.graphs = false}));
+  // Two layers with two norms each, and that of the head.
+  EXPECT_EQ(EnqueuedOps::gradient_pairs, 5);
+}
+
 TEST_F(CudaExecutorTest, KernelsLeaveSmsToCollectivesThatMayBeUnderWay) {
   cudaDeviceProp device = {};
   ASSERT_EQ(cudaGetDeviceProperties(&device, 0), cudaSuccess);

@@ -40,8 +40,13 @@ class EnqueuedOps final : public CudaOps {
     ++pairs;
     CudaOps::BiasResidualLayerNorm(r, bias, x, dropout, keys, sum, w, b, epsilon, y, stats);
   }
-  inline static int pairs = 0;              // calls of the above
-  inline static std::set<int> limits = {};  // that SMs were held to
+  void LayerNormGrads(TensorView dy, TensorView x, TensorView w, TensorView stats,
+                      TensorView residual, TensorView dx, TensorView dw, TensorView db) override {
+    ++gradient_pairs;
+    CudaOps::LayerNormGrads(dy, x, w, stats, residual, dx, dw, db);
+  }
+  inline static int pairs = 0, gradient_pairs = 0;  // calls of the two above
+  inline static std::set<int> limits = {};          // that SMs were held to
 
  private:
   void Do(std::function<void(Ops&)> call) {

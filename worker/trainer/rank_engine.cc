@@ -7,13 +7,14 @@
 #include "worker/trainer/rank_engine.h"
 
 #include <algorithm>
+#include <cstring>
 #include <iterator>
 #include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "kernels/bf16.h"
+#include "proto/base/check.h"
 #include "proto/base/status_macros.h"
 #include "worker/engine/layout/layout.h"
 #include "worker/engine/model/buckets.h"
@@ -132,9 +133,31 @@ absl::Status RankEngine::SetSlots(absl::Span<const Slot> slots, Fill fill,
       }
       return absl::OkStatus();
     };
-    RETURN_IF_ERROR(executor_->Write(State(tensor.slot, tensor.parameter), fill_boxes));
+    RETURN_IF_ERROR(WriteState(tensor.slot, tensor.parameter, fill_boxes));
   }
-  return RoundWeights();
+  rounded_ = {};
+  return absl::OkStatus();
+}
+
+// The master is rounded while the host has it: on a device, reading it again copies all weights.
+absl::Status RankEngine::WriteState(Slot slot, size_t parameter, Executor::Fill fill) {
+  // In f32 master and weight are one buffer.
+  const bool rounds = slot == Slot::kMaster && spec_.dtype == DType::kBF16;
+  RETURN_IF_ERROR(executor_->Write(State(slot, parameter), [&](TensorView state) -> absl::Status {
+    RETURN_IF_ERROR(fill(state));
+    if (!rounds) return absl::OkStatus();
+    const auto count = static_cast<size_t>(state.count());
+    if (rounded_.size() < count) rounded_.resize(count);
+    RoundWeights({state.as<const float>(), count}, AllCores(), rounded_.data());
+    return absl::OkStatus();
+  }));
+  if (!rounds) return absl::OkStatus();
+  const BufferId weight = map_.Find(plan_.buffers.weight_part[parameter], -1);
+  return executor_->Write(weight, [&](TensorView view) {
+    STRETTO_CHECK(static_cast<size_t>(view.count()) <= rounded_.size());
+    std::memcpy(view.data, rounded_.data(), static_cast<size_t>(view.bytes()));
+    return absl::OkStatus();
+  });
 }
 
 absl::Status RankEngine::Initialise(uint64_t seed) {
@@ -156,26 +179,13 @@ absl::Status RankEngine::CopyStateFrom(RankEngine& other) {
     for (Slot slot : kSlots) {
       if (State(slot, i) < 0) continue;
       ASSIGN_OR_RETURN(const absl::Span<const float> from, other.Held(i, slot));
-      RETURN_IF_ERROR(executor_->Write(State(slot, i), [&](TensorView state) {
+      RETURN_IF_ERROR(WriteState(slot, i, [&](TensorView state) {
         std::copy(from.begin(), from.end(), state.as<float>());
         return absl::OkStatus();
       }));
     }
   }
-  return RoundWeights();
-}
-
-absl::Status RankEngine::RoundWeights() {
-  if (spec_.dtype == DType::kF32) return absl::OkStatus();  // master and weight are one buffer
-  for (size_t i = 0; i < parameters_.size(); ++i) {
-    ASSIGN_OR_RETURN(const absl::Span<const float> master, Held(i, Slot::kMaster));
-    if (master.empty()) continue;
-    const BufferId weight = map_.Find(plan_.buffers.weight_part[i], -1);
-    RETURN_IF_ERROR(executor_->Write(weight, [&](TensorView rounded) {
-      std::transform(master.begin(), master.end(), rounded.as<BF16>(), ToBF16);
-      return absl::OkStatus();
-    }));
-  }
+  rounded_ = {};
   return absl::OkStatus();
 }
 

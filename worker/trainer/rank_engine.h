@@ -12,6 +12,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "kernels/bf16.h"
 #include "kernels/ops.h"
 #include "worker/checkpoint/checkpoint.h"
 #include "worker/engine/exec/backend.h"
@@ -66,8 +67,6 @@ class RankEngine {
   absl::Status Initialise(uint64_t seed);
   // Copies the weights and moments of another engine of this rank.
   absl::Status CopyStateFrom(RankEngine& other);
-  // Derives the compute weights from the masters. Call it after setting masters directly.
-  absl::Status RoundWeights();
   // Returns master weights and moments as boxes of global tensors, named by NameOfState. Their data
   // is fetched from this engine.
   std::vector<ShardTensor> StateTensors();
@@ -101,8 +100,10 @@ class RankEngine {
   RankEngine(const EngineSpec& spec, Rank rank, RankPlan plan);
   absl::Status MakeExecutor(PerArena<Arena> borrowed, GroupLinks links, Backend& backend,
                             OnBegin on_begin);
-  // SetState of these slots alone.
+  // SetState of these slots alone, of which one is kMaster.
   absl::Status SetSlots(absl::Span<const Slot> slots, Fill fill, const PlaceOf& place_of);
+  // Sets a tensor and, if it is the master, the weight that is rounded from it.
+  absl::Status WriteState(Slot slot, size_t parameter, Executor::Fill fill);
   // Returns the buffer of a parameter's tensor, -1 if this rank holds none of it.
   BufferId State(Slot slot, size_t parameter) const;
   // Appends a parameter's tensors as ShardTensors.
@@ -119,6 +120,7 @@ class RankEngine {
   const BufferMap map_;
   const std::vector<Parameter> parameters_;
   std::unique_ptr<Executor> executor_;
+  std::vector<BF16> rounded_;  // of WriteState: as large as the largest weight so far
 };
 
 }  // namespace stretto::trainer

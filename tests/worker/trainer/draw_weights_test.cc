@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cstring>
 #include <limits>
 #include <vector>
@@ -69,6 +70,23 @@ TEST(DrawWeightsTest, AShardIsItsPartOfTheWhole) {
         stride *= static_cast<size_t>(shard.shape[d]);
       }
       ASSERT_EQ(std::memcmp(&part[i], &all[at], sizeof(float)), 0) << "element " << i;
+    }
+  }
+}
+
+// All kinds of numbers: ties, overflow, subnormal ones, infinities and NaN.
+TEST(DrawWeightsTest, RoundedBitsDoNotDependOnTheNumberOfThreads) {
+  for (const size_t count : {size_t{0}, size_t{1}, size_t{65'536}, size_t{200'003}}) {
+    std::vector<float> values(count);
+    for (size_t i = 0; i < count; ++i)
+      values[i] = std::bit_cast<float>(static_cast<uint32_t>(i) * 0x9e3779b1u);
+    for (size_t i = 0; i < count; i += 3)
+      values[i] = std::bit_cast<float>(std::bit_cast<uint32_t>(values[i]) & 0xffff8000u);
+    for (int threads : {1, 2, 64}) {
+      std::vector<BF16> rounded(count, BF16{0x7fff});
+      RoundWeights(values, threads, rounded.data());
+      for (size_t i = 0; i < count; ++i)
+        ASSERT_EQ(rounded[i].bits, ToBF16(values[i]).bits) << i << " of " << count;
     }
   }
 }

@@ -13,20 +13,25 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/ops.h"
 #include "worker/engine/cost/table.h"
+#include "worker/engine/exec/bind.h"
 
 namespace stretto::bench {
 namespace {
 
-// Pairs operations as the executor of a device does.
-bool ArePair(const Op& first, const Op& second) {
-  const bool norm = second.kind == OpKind::kLayerNorm || second.kind == OpKind::kRmsNorm;
-  return first.kind == OpKind::kBiasResidual && norm && first.lane == second.lane &&
-         first.tag.micro_batch == second.tag.micro_batch && first.out[0] == second.in[0];
+// Whether the executor of a device makes one call of them.
+bool AreOneCall(const Op& first, const Op& second) {
+  return first.lane == second.lane && first.tag.micro_batch == second.tag.micro_batch &&
+         ArePair(first, second);
+}
+
+bool Has(const BufferList& list, BufferId id) {
+  return std::find(list.begin(), list.end(), id) != list.end();
 }
 
 KernelCase CaseOf(const Program& program, std::vector<Op> ops) {
   KernelCase result;
   result.place = TagKey(ops[0]);
+  const Op first = ops[0];
   std::map<BufferId, BufferId> copies;
   const auto take = [&](BufferId& id) {
     const auto [found, added] = copies.try_emplace(id, result.buffers.next());
@@ -45,8 +50,9 @@ KernelCase CaseOf(const Program& program, std::vector<Op> ops) {
     const Work work = WorkOf(program, op);
     result.work.flops += work.flops;
     result.work.bytes += work.bytes;
-    if (&op != &ops[0]) {  // the sum between them stays in registers
-      result.work.bytes -= static_cast<double>(program.buffers[op.in[0]].bytes());
+    for (BufferId id : op.in) {  // what the first has read or written stays in registers
+      if (&op != &ops[0] && (Has(first.in, id) || Has(first.out, id)))
+        result.work.bytes -= static_cast<double>(program.buffers[id].bytes());
     }
     for (BufferId& id : op.in) take(id);
     for (BufferId& id : op.out) take(id);
@@ -84,7 +90,7 @@ std::vector<KernelCase> CasesOf(const Program& program) {
   for (OpId i = 0; i < program.ops.next(); ++i) {
     if (IsCollective(program.ops[i].kind)) continue;
     std::vector<Op> ops = {program.ops[i]};
-    if (program.ops.Has(i + 1) && ArePair(ops[0], program.ops[i + 1])) {
+    if (program.ops.Has(i + 1) && AreOneCall(ops[0], program.ops[i + 1])) {
       ops.push_back(program.ops[++i]);
     }
     KernelCase next = CaseOf(program, std::move(ops));

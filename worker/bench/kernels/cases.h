@@ -11,13 +11,13 @@
 
 namespace stretto::bench {
 
-// A call of the backend: one operation, or an operation after an all-reduce and the norm after it,
-// which a backend may run as one call (Ops::BiasResidualLayerNorm).
+// A call of the backend: one operation, or a pair that a backend may run as one call (ArePair of
+// worker/engine/exec/bind.h).
 struct KernelCase {
   std::string operation;               // OperationKey; of a pair, both
   std::string place;                   // TagKey of the first: "fwd qkv gemm"
   int count = 0;                       // number of such calls in the step
-  Work work;                           // of one call; a pair moves the sum in between only once
+  Work work;                           // of one call; a pair moves what both use only once
   IdVector<BufferId, Buffer> buffers;  // memory of its own for every buffer
   std::vector<Op> ops;                 // over `buffers`
   // Calls of a step that multiply by the same weights, which are these buffers. A backend may

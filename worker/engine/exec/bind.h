@@ -16,9 +16,13 @@ namespace stretto {
 std::function<void()> BindCompute(const Op& op, std::vector<TensorView> in,
                                   std::vector<TensorView> out, Ops* ops);
 
-// Returns a single call for both operations where Ops has one: a bias_residual and the norm that
-// reads its sum. Returns an empty function where Ops has none, or where the second operation writes
-// what the first reads, which memory reuse can cause.
+// Whether Ops has a single call for both operations: a bias_residual and the norm that reads its
+// sum, or the gradients of a norm's input and of its weights. Operands are compared by their
+// buffers.
+bool ArePair(const Op& first, const Op& second);
+
+// Returns the single call of a pair. Returns an empty function where the operations are none, or
+// where the second operation writes what the first reads, which memory reuse can cause.
 std::function<void()> BindPair(const Op& first, const Op& second,
                                const std::vector<TensorView>& first_in,
                                const std::vector<TensorView>& first_out,

@@ -69,6 +69,24 @@ TEST(CasesTest, AResidualWithTheNormBehindItIsOneCallThatMovesTheSumOnce) {
             4.0 * (4 * kTokens * 32 + 3 * 32 + 2 * kTokens) + 4.0 * static_cast<int>(kKeyCount));
 }
 
+TEST(CasesTest, TheGradientsOfANormAreOneCallThatReadsItsInputsOnce) {
+  const std::vector<KernelCase> cases = CasesOf(BuildPlan(Spec(), 0)->program);
+
+  int calls = 0;
+  for (const KernelCase& pair : cases) {
+    if (pair.operation.rfind("layer_norm_dgrad", 0) != 0) continue;
+    EXPECT_THAT(pair.operation, HasSubstr(" + layer_norm_wgrad "));
+    ASSERT_EQ(pair.ops.size(), 2u);
+    EXPECT_EQ(pair.ops[0].in[0], pair.ops[1].in[0]);
+    calls += pair.count;
+    // Read: dy, x, the residual's gradient except behind the loss, statistics, weight and its
+    // gradients. Written: dx and the gradients of weight and bias.
+    const int tensors = pair.ops[0].in.size() == 5 ? 4 : 3;
+    EXPECT_EQ(pair.work.bytes, 4.0 * (tensors * kTokens * 32 + 2 * kTokens + 5 * 32));
+  }
+  EXPECT_EQ(calls, 2 * kLayers + 1);
+}
+
 // Two slices of two micro-batches multiply by the weights of each layer.
 TEST(CasesTest, AnOperationKnowsHowManyCallsShareItsWeights) {
   EngineSpec spec = Spec();
