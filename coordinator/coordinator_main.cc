@@ -193,7 +193,12 @@ absl::Status Run(const Options& options, telemetry::Telemetry& telemetry) {
     return telemetry.LastCommit();
   };
   service::Reachable reachable;
-  page::Page page(page::PageAccess(options.server, options.metrics_listen));
+  const absl::Status access = page::PageAccess(options.server, options.metrics_listen);
+  std::string page_key;
+  if (access.ok() && !options.server.tls.empty()) {
+    ASSIGN_OR_RETURN(page_key, page::PageKey(options.state_dir + "/page.key"));
+  }
+  page::Page page(access, page_key);
   ASSIGN_OR_RETURN(const auto monitoring,
                    monitoring::MonitoringServer::Start(
                        options.metrics_listen,

@@ -41,24 +41,6 @@ absl::Status AtFile(const std::string& path, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
 }
 
-// As WriteFileAtomic, but nobody else can ever read it.
-absl::Status WritePrivateFile(const std::string& path, const std::string& content) {
-  const std::string temporary = absl::StrCat(path, ".new");
-  ::unlink(temporary.c_str());  // of a command that was interrupted
-  {
-    const FileDescriptor file(
-        ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-    if (!file.valid()) return ErrnoStatus(errno, absl::StrCat("open ", temporary));
-    RETURN_IF_ERROR(WriteAll(file.get(), content, temporary));
-    if (::fsync(file.get()) != 0) return ErrnoStatus(errno, absl::StrCat("fsync ", temporary));
-  }
-  if (::rename(temporary.c_str(), path.c_str()) != 0) {
-    return ErrnoStatus(errno, absl::StrCat("rename ", temporary, " to ", path));
-  }
-  const std::string parent = std::filesystem::path(path).parent_path().string();
-  return SyncPath(parent.empty() ? "." : parent);
-}
-
 absl::Status NoCa(const std::string& folder) {
   return absl::NotFoundError(absl::StrCat("found no CA in ", folder, ", expected its files ",
                                           kCaCertificate, ", ", kCaKey, " and ", kIndex,

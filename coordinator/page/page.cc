@@ -6,10 +6,15 @@
 #include "coordinator/page/page.h"
 
 #include <arpa/inet.h>
+#include <openssl/crypto.h>
+#include <openssl/rand.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -19,6 +24,7 @@
 #include "coordinator/page/answers.h"
 #include "coordinator/page/files.h"
 #include "proto/base/address.h"
+#include "proto/base/files.h"
 #include "proto/base/printable.h"
 #include "proto/base/status_macros.h"
 
@@ -46,6 +52,7 @@ std::string Confined(const char* policy) {
 
 int CodeOf(const absl::Status& status) {
   if (absl::IsInvalidArgument(status)) return 400;
+  if (absl::IsUnauthenticated(status)) return 401;
   if (absl::IsPermissionDenied(status)) return 403;
   if (absl::IsNotFound(status)) return 404;
   return absl::IsFailedPrecondition(status) ? 409 : 503;
@@ -110,20 +117,53 @@ absl::StatusOr<Answer> Picture(absl::StatusOr<std::string> svg) {
 }  // namespace
 
 absl::Status PageAccess(const service::ServerOptions& options, const std::string& metrics_listen) {
+  const absl::StatusOr<Address> address = ParseAddress(metrics_listen);
+  if (address.ok() && IsLoopback(*address)) return absl::OkStatus();
   if (!options.tls.empty()) {
     return absl::PermissionDeniedError(
-        "the page: found a coordinator with TLS, expected one without: certificates decide who may "
-        "see a job, and this port asks for none. stretto job list, watch and timeline show the "
-        "same");
+        absl::StrCat("the page: found --metrics-listen ", metrics_listen,
+                     ", expected a loopback address, because this port encrypts nothing. stretto "
+                     "job list, watch and timeline show the same"));
   }
-  const absl::StatusOr<Address> address = ParseAddress(metrics_listen);
-  if (options.insecure_listen_beyond_loopback || (address.ok() && IsLoopback(*address))) {
-    return absl::OkStatus();
-  }
+  if (options.insecure_listen_beyond_loopback) return absl::OkStatus();
   return absl::PermissionDeniedError(
       absl::StrCat("the page: found --metrics-listen ", metrics_listen,
                    ", expected a loopback address, because the page shows more than metrics. "
                    "--insecure-listen-beyond-loopback allows it, and opens the API as well"));
+}
+
+absl::StatusOr<std::string> PageKey(const std::string& path) {
+  constexpr size_t kBytes = 32;
+  absl::StatusOr<std::string> found = ReadSmallFile(path, 4 * kBytes);
+  if (found.ok()) {
+    const absl::string_view key = absl::StripAsciiWhitespace(*found);
+    if (key.size() == 2 * kBytes && std::all_of(key.begin(), key.end(), absl::ascii_isxdigit))
+      return std::string(key);
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": found ", key.size(), " characters, expected ", 2 * kBytes,
+                     " hexadecimal digits; without the file a new key is made"));
+  }
+  if (!absl::IsNotFound(found.status())) return found.status();
+  std::string bytes(kBytes, '\0');
+  if (RAND_bytes(reinterpret_cast<unsigned char*>(bytes.data()), kBytes) != 1) {
+    return absl::InternalError("the page: found no random numbers for its key");
+  }
+  std::string key = absl::BytesToHexString(bytes);
+  RETURN_IF_ERROR(WritePrivateFile(path, key + "\n"));
+  return key;
+}
+
+absl::Status Page::CheckKey(const std::string& authorization) const {
+  if (key_.empty()) return absl::OkStatus();
+  const std::string expected = "Bearer " + key_;
+  if (authorization.size() == expected.size() &&
+      CRYPTO_memcmp(authorization.data(), expected.data(), expected.size()) == 0) {
+    return absl::OkStatus();
+  }
+  return absl::UnauthenticatedError(
+      absl::StrCat("the page: found ", authorization.empty() ? "no key" : "another key",
+                   ", expected that in page.key of the coordinator's state folder: open this "
+                   "address with /#key=KEY at its end"));
 }
 
 void Page::Show(std::shared_ptr<service::Reader> reader) {
@@ -160,6 +200,7 @@ absl::StatusOr<Answer> Page::Find(const Request& request) {
   }
   const std::vector<std::string> parts = absl::StrSplit(path, '/');  // "", "api", "jobs", ...
   if (parts.size() < 3 || parts[1] != "api") return NoSuchPath(path);
+  RETURN_IF_ERROR(CheckKey(request.authorization));
   ASSIGN_OR_RETURN(const std::shared_ptr<service::Reader> reader, CurrentReader());
   if (parts.size() == 3) {
     const std::string token = Parameter(request.query, "page_token");

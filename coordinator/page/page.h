@@ -15,7 +15,10 @@
 // Messages are in the JSON of Protobuf with the names of the proto. It is for this page, and may
 // change with it; programs use the API, or `stretto -o json`.
 //
-// A refusal is a line of text: 400 a bad name or token, 403 closed (PageAccess) or asked for under a
+// Where a coordinator has TLS, /api wants the header "Authorization: Bearer KEY" with the key of
+// PageKey; the address /#key=KEY makes a browser send it.
+//
+// A refusal is a line of text: 400 a bad name or token, 401 no key or a wrong one, 403 closed (PageAccess) or asked for under a
 // name that is none of this machine's, 404 no such job or path, 409 a job without steps, 503 no
 // answer in time, or a coordinator that does not serve.
 
@@ -32,16 +35,21 @@ namespace stretto::page {
 
 inline constexpr int kDrawnRanks = 8;
 
-// Whether everybody who reaches the metrics port may see what the API shows. Errors:
-// PERMISSION_DENIED, if the coordinator has TLS, because then roles decide who sees a job and the
-// port knows no users; or if the port, but not the API, is open beyond loopback.
+// Whether the page may be shown at the metrics port. Errors: PERMISSION_DENIED, if the port is open
+// beyond loopback, unless the API is open there to everybody as well.
 absl::Status PageAccess(const service::ServerOptions& options, const std::string& metrics_listen);
+
+// Returns the key of a page that not everybody may see: 64 hexadecimal digits, from the file `path`,
+// which is made with a new one if there is none. Who can read the file sees what a viewer of all
+// projects sees. Errors: InvalidArgument (the file has something else), those of files.
+absl::StatusOr<std::string> PageKey(const std::string& path);
 
 // Thread-safe.
 class Page {
  public:
-  // `access` is the answer to every request unless it is OK.
-  explicit Page(absl::Status access) : access_(std::move(access)) {}
+  // `access` is the answer to every request unless it is OK. `key`: what data wants; empty: nothing.
+  explicit Page(absl::Status access, std::string key = "")
+      : access_(std::move(access)), key_(std::move(key)) {}
 
   // From now on, until the next call. Null: the coordinator does not serve.
   void Show(std::shared_ptr<service::Reader> reader);
@@ -53,7 +61,10 @@ class Page {
   absl::StatusOr<monitoring::Answer> Find(const monitoring::Request& request);
   absl::StatusOr<std::shared_ptr<service::Reader>> CurrentReader();
 
+  absl::Status CheckKey(const std::string& authorization) const;
+
   const absl::Status access_;
+  const std::string key_;
   Mutex mu_;
   std::shared_ptr<service::Reader> reader_ GUARDED_BY(mu_);
 };

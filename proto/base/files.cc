@@ -119,10 +119,14 @@ absl::Status SyncPath(const std::string& path) {
   return absl::OkStatus();
 }
 
-absl::Status WriteFileAtomic(const std::string& path, absl::string_view content) {
+namespace {
+
+absl::Status ReplaceFile(const std::string& path, absl::string_view content, mode_t mode) {
   const std::string temporary = absl::StrCat(path, ".tmp-", ::getpid());
+  ::unlink(temporary.c_str());  // of a process that had this number and was killed
   {
-    FileDescriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+    FileDescriptor file(
+        ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
     if (!file.valid()) return ErrnoStatus(errno, absl::StrCat("open ", temporary));
     absl::Status status = WriteAll(file.get(), content, temporary);
     if (status.ok() && ::fsync(file.get()) != 0) {
@@ -140,6 +144,16 @@ absl::Status WriteFileAtomic(const std::string& path, absl::string_view content)
   }
   const std::filesystem::path parent = std::filesystem::path(path).parent_path();
   return SyncPath(parent.empty() ? "." : parent.string());
+}
+
+}  // namespace
+
+absl::Status WriteFileAtomic(const std::string& path, absl::string_view content) {
+  return ReplaceFile(path, content, 0644);
+}
+
+absl::Status WritePrivateFile(const std::string& path, absl::string_view content) {
+  return ReplaceFile(path, content, 0600);
 }
 
 absl::StatusOr<std::string> PathBeneath(const std::string& root, const std::string& relative) {

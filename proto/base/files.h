@@ -48,6 +48,9 @@ absl::Status ReadFully(int fd, int64_t offset, int64_t count, void* out, const s
 // Writes a temporary file beside `path`, fsyncs it, renames it to `path` and fsyncs the folder.
 absl::Status WriteFileAtomic(const std::string& path, absl::string_view content);
 
+// As WriteFileAtomic, but nobody but the owner can ever read it: mode 0600 from the start.
+absl::Status WritePrivateFile(const std::string& path, absl::string_view content);
+
 // Writes all of `content` at the descriptor's position; retries short writes.
 absl::Status WriteAll(int fd, absl::string_view content, absl::string_view path);
 

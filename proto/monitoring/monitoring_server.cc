@@ -45,6 +45,8 @@ const char* TextOf(int code) {
       return "OK";
     case 400:
       return "Bad Request";
+    case 401:
+      return "Unauthorized";
     case 403:
       return "Forbidden";
     case 404:
@@ -65,10 +67,11 @@ Answer Of(const absl::Status& status) {
   return {.code = 503, .body = absl::StrCat(status.message(), "\n")};
 }
 
-std::string HostOf(const std::string& request) {
+// `header`: with its colon.
+std::string HeaderOf(const std::string& request, absl::string_view header) {
   for (absl::string_view line : absl::StrSplit(request, "\r\n")) {
-    if (!absl::StartsWithIgnoreCase(line, "host:")) continue;
-    line.remove_prefix(5);
+    if (!absl::StartsWithIgnoreCase(line, header)) continue;
+    line.remove_prefix(header.size());
     return std::string(absl::StripAsciiWhitespace(line));
   }
   return "";
@@ -246,7 +249,8 @@ void MonitoringServer::Impl::Dispatch(FileDescriptor fd, const std::string& requ
   Asked asked = {.fd = FileDescriptor(),
                  .request = {.path = line[1].substr(0, mark),
                              .query = mark == std::string::npos ? "" : line[1].substr(mark + 1),
-                             .host = HostOf(request)},
+                             .host = HeaderOf(request, "host:"),
+                             .authorization = HeaderOf(request, "authorization:")},
                  .head = head};
   Queue& queue = QueueOf(asked.request.path);
   if (&queue == &views_ && !pages_.page) {

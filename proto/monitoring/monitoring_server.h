@@ -22,9 +22,10 @@ namespace stretto::monitoring {
 
 // A request for any other path, as it was sent: nothing is decoded.
 struct Request {
-  std::string path = {};   // "/api/jobs"
-  std::string query = {};  // what follows '?'
-  std::string host = {};   // of the header Host; empty: there was none
+  std::string path = {};           // "/api/jobs"
+  std::string query = {};          // what follows '?'
+  std::string host = {};           // of the header Host; empty: there was none
+  std::string authorization = {};  // of the header Authorization, likewise
 };
 
 struct Answer {

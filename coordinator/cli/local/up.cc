@@ -39,7 +39,7 @@
 namespace stretto::cli {
 namespace {
 
-constexpr int kTailLines = 15;
+constexpr int kTailLines = 15, kMostKeyBytes = 256;
 constexpr int kOrphanGraceSeconds = 5;
 constexpr char kDefaultAddress[] = "127.0.0.1:7070";
 
@@ -281,20 +281,23 @@ class Cluster {
     }
   }
 
+  // A browser that has been there with the key keeps it.
+  std::string PageAddress() const {
+    const absl::string_view page = absl::StripSuffix(rows_[0][2], "metrics");
+    const absl::StatusOr<std::string> key =
+        ReadSmallFile(options_.state_dir + "/coordinator/page.key", kMostKeyBytes);
+    if (options_.no_tls || !key.ok()) return std::string(page);
+    return absl::StrCat(page, "#key=", absl::StripAsciiWhitespace(*key));
+  }
+
   void Announce() {
     std::ostream& out = terminal_.out;
     out << "Stretto is up. Ctrl-C stops everything.\n\n"
         << Table({"PROCESS", "WHERE", "METRICS"}, rows_) << "\nstate  " << options_.state_dir
-        << "
-data   " << options_.data_root << "
-logs   " << LogFolder() << "
-page   "
-        << absl::StripSuffix(rows_[0][2], "metrics") << "
-tls    "
+        << "\ndata   " << options_.data_root << "\nlogs   " << LogFolder() << "\npage   "
+        << PageAddress() << "\ntls    "
         << (options_.no_tls ? "none: everybody on this machine can run jobs" : CertificateFolder())
-        << "
-
-"
+        << "\n\n"
         << "Next, in another terminal:\n";
     if (address_ != kDefaultAddress) out << "  export STRETTO_COORDINATOR=" << address_ << "\n";
     if (!options_.no_tls && !announced_.valid()) {

@@ -3,8 +3,22 @@
 
 const PATIENCE_MS = 10_000;
 
+// Of a coordinator with TLS. The address has it once, as #key=K; it is not sent with an address.
+const KEY = "stretto-key";
+
+export function takeKey() {
+  const given = location.hash.match(/^#key=([0-9a-f]+)$/);
+  if (given === null) return;
+  localStorage.setItem(KEY, given[1]);
+  history.replaceState(null, "", "#/");
+}
+
 async function ask(path) {
-  const answer = await fetch(`/api/${path}`, { signal: AbortSignal.timeout(PATIENCE_MS) });
+  const key = localStorage.getItem(KEY);
+  const answer = await fetch(`/api/${path}`, {
+    headers: key ? { Authorization: `Bearer ${key}` } : {},
+    signal: AbortSignal.timeout(PATIENCE_MS),
+  });
   if (answer.ok) return answer;
   throw new Error((await answer.text()).trim() || `the coordinator answers ${answer.status}`);
 }

@@ -44,6 +44,7 @@ async function look() {
   const mine = ++turn;
   clearTimeout(timer);
   if (document.hidden) return;
+  api.takeKey();
   const route = location.hash.match(/^#\/jobs\/([^/]+)$/);
   let next = RETRY_MS;
   try {

@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
 import urllib.request
 
 BIN, PICTURES = (pathlib.Path(argument).resolve() for argument in sys.argv[1:])
@@ -133,7 +134,7 @@ def run(*command, code=0):
 
 
 def start_cluster(folder):
-    """`stretto up` with three jobs; returns it and the address of the page."""
+    """`stretto up` with three jobs; returns it, the address of the page, and what opens it."""
     up = subprocess.Popen([BIN / "stretto", "up", "--slots", "2", "--listen", "127.0.0.1:0", "--state-dir", folder / "state"],
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     text = ""
@@ -141,7 +142,7 @@ def start_cluster(folder):
         line = up.stdout.readline()
         assert line, text
         text += line
-    page = re.search(r"^page +(http://\S+/)$", text, re.M)[1]
+    page, key = re.search(r"^page +(http://\S+/)(#key=\S+)$", text, re.M).groups()
     coordinator = re.search(r"^coordinator +(\S+)", text, re.M)[1]
     (folder / "text.txt").write_text("The quick brown fox jumps over the lazy dog.\n" * 400)
     for data in ("text", "held"):
@@ -156,7 +157,7 @@ def start_cluster(folder):
     submit("failed", "--no-look", "--wait", data=MARKUP, code=3)
     submit("training", steps=1_000_000)
     submit("waiting")
-    return up, page
+    return up, page, key
 
 
 # What each look must find, as expressions that are true.
@@ -183,7 +184,10 @@ EVERYWHERE = [
 ]
 
 
-def check(browser, page):
+def check(browser, page, key):
+    browser.show(page + key, "desk", "light")
+    browser.until("document.querySelectorAll('tbody tr').length === 4")
+    assert browser.evaluate("location.hash") == "#/", "the key stays in the address"
     for size in SIZES:
         for scheme in ("light", "dark"):
             for name, path, facts in (("jobs", "#/", LIST), ("job", "#/jobs/trained", TRAINED),
@@ -217,13 +221,19 @@ def main():
         return 77
     PICTURES.mkdir(parents=True, exist_ok=True)
     folder = pathlib.Path(tempfile.mkdtemp(prefix="stretto-page-"))
-    up, page = start_cluster(folder)
+    up, page, key = start_cluster(folder)
     try:
-        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(page, timeout=10) as answer:
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with opener.open(page, timeout=10) as answer:
             assert "frame-ancestors 'none'" in answer.headers["Content-Security-Policy"], answer.headers
+        try:
+            opener.open(page + "api/jobs", timeout=10)
+            raise AssertionError("jobs are shown without the key")
+        except urllib.error.HTTPError as refused:
+            assert refused.code == 401, refused
         browser = Browser(program, folder)
         try:
-            check(browser, page)
+            check(browser, page, key)
         finally:
             browser.close()
     finally:

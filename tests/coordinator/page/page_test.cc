@@ -4,7 +4,10 @@
 #include "coordinator/page/page.h"
 
 #include <gmock/gmock.h>
+#include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
 #include <future>
 #include <nlohmann/json.hpp>
 
@@ -331,6 +334,48 @@ TEST_F(PageTest, WithoutAServerThereIsOnlyTheFrame) {
   ExpectRefused(Get("/api/jobs"), 503, {"shutting down"});
 }
 
+TEST_F(PageTest, DataWantTheKeyWhereThereIsOne) {
+  const std::string key(64, 'a'), other(64, 'b');
+  Page page(absl::OkStatus(), key);
+  page.Show(server_->reader());
+  const auto get = [&](const std::string& path, const std::string& authorization) {
+    return page.Get({.path = path, .host = "localhost", .authorization = authorization});
+  };
+  EXPECT_EQ(get("/", "").code, 200);
+  EXPECT_EQ(get("/main.js", "").code, 200);
+  ExpectRefused(get("/api/jobs", ""), 401, {"no key", "page.key", "/#key=KEY"});
+  for (const std::string& wrong : {other, key, "Bearer " + other, "Bearer " + key + "a",
+                                   "bearer " + key, "Bearer " + key.substr(1)}) {
+    EXPECT_EQ(get("/api/jobs", wrong).code, 401) << wrong;
+    EXPECT_EQ(get("/api/workers", wrong).code, 401) << wrong;
+    EXPECT_EQ(get("/api/jobs/gpt/timeline.svg", wrong).code, 401) << wrong;
+  }
+  EXPECT_EQ(get("/api/jobs", "Bearer " + key).code, 200);
+}
+
+TEST(PageKeyTest, IsDrawnOnceForItsOwnerAlone) {
+  const std::string path = testing::TempDir() + "page.key." + std::to_string(getpid());
+  std::filesystem::remove(path);
+  const absl::StatusOr<std::string> drawn = PageKey(path);
+  ASSERT_TRUE(drawn.ok()) << drawn.status();
+  EXPECT_EQ(drawn->size(), 64u);
+  EXPECT_EQ(std::filesystem::status(path).permissions(),
+            std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  EXPECT_EQ(*PageKey(path), *drawn);
+  std::filesystem::remove(path);
+  EXPECT_NE(*PageKey(path), *drawn);
+
+  for (const char* damaged : {"", "0123", "\n"}) {
+    std::ofstream(path) << damaged;
+    const absl::Status status = PageKey(path).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("expected 64 hexadecimal digits"));
+  }
+  std::ofstream(path) << std::string(64, 'x');
+  EXPECT_FALSE(PageKey(path).ok());
+  std::filesystem::remove(path);
+}
+
 TEST(PageAccessTest, DependsOnWhoCanReachThePort) {
   GoldenMessages golden("stretto-coordinator");
   service::ServerOptions options;
@@ -342,9 +387,10 @@ TEST(PageAccessTest, DependsOnWhoCanReachThePort) {
   options.insecure_listen_beyond_loopback = true;
   EXPECT_TRUE(PageAccess(options, "0.0.0.0:9090").ok());
   options.tls.ca = "ca.pem";
-  const absl::Status secure = PageAccess(options, "127.0.0.1:9090");
+  EXPECT_TRUE(PageAccess(options, "127.0.0.1:9090").ok());
+  const absl::Status secure = PageAccess(options, "0.0.0.0:9090");
   EXPECT_EQ(secure.code(), absl::StatusCode::kPermissionDenied);
-  golden.Add(std::string(secure.message()), {"TLS"});
+  golden.Add(std::string(secure.message()), {"0.0.0.0:9090", "encrypts"});
 
   Page closed(secure);
   for (const char* path : {"/", "/page.css", "/api/jobs"}) {
