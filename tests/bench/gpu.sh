@@ -13,7 +13,7 @@ Three calls, in this order; without one all three.
   truth    the checks; kernels with cuDNN's attention off and on; a step of 4 layers of full width, and its ledger against
            CUPTI's trace; the peers of both
   step     the step of llama2-7b (of 16 layers below 130 GiB of memory) and its peer
-  overlap  schedules over an emulated link, leaving 0, 4, 8 and 16 SMs to collectives
+  overlap  where blocks run under a limit on SMs; schedules over an emulated link, leaving 0, 4, 8 and 16 SMs to collectives
 Prints every row as soon as it is known, and a table of at most 60 lines last. A part that fails, ends too late or cannot run is
 a row with its reason. Figures are `verified` if every check that they need has passed with these programs on this device, else
 `unverified`.
@@ -94,12 +94,12 @@ gpu="--device cuda --device-index $device_index --tuning $RESULTS/tuning"
 peer="$PYTHON -u $FOLDER/torch_gpu_peer.py --device-index $device_index $peer_flags"
 kernels="$bench kernels $gpu $full --layers $layers $many --micro-batch 2 --json {}"
 step="$bench step $gpu $full --micro-batch 1 --json {}"
-products=CudaProductsTest.* attention=*Cudnn*:*CudaAttention*
+products=CudaProductsTest.* attention=*Cudnn*:*CudaAttention* room=SmRoomTest.*
 
 # CALL NAME NEEDS LIMIT CHECKS COMMAND: the part is skipped where less than NEEDS seconds are left, and has at most LIMIT. Its
 # figures need CHECKS, by comma; `-`: it is a check; `peer`: they are PyTorch's. {} is the file that it writes JSON to.
 PARTS=(
-  "truth checks.kernels 20 100 - $BIN/kernels_cuda_test --gtest_filter=*:-$products:$attention"
+  "truth checks.kernels 20 100 - $BIN/kernels_cuda_test --gtest_filter=*:-$products:$attention:$room"
   "truth checks.products 20 60 - $BIN/kernels_cuda_test --gtest_filter=$products"
   "truth checks.cudnn 20 60 - $BIN/kernels_cuda_test --gtest_filter=$attention"
   "truth checks.steps 20 100 - $BIN/cuda_steps_test"
@@ -114,6 +114,7 @@ PARTS=(
   "step step.7b.selective 60 160 kernels,products,cudnn,steps $step --layers $layers --tokens $tokens --recompute selective $brief"
   "step peer.step.7b 60 300 peer $peer step --like $RESULTS/step.7b.json $RESULTS/step.7b.selective.json --json {} $brief
     --variants compile.cudnn,compile.flash,eager.flash"
+  "overlap checks.room 20 60 - $BIN/kernels_cuda_test --gtest_filter=$room"
 )
 for link in $links; do
   for sms in 0 4 8 16; do

@@ -29,7 +29,8 @@ cat >"$scratch/bin/program" <<'PROGRAM'
 name=$(basename "$0") folder=$(dirname "$0")
 [[ $1 == devices ]] && { echo "0  NVIDIA H200  GPU-1  capability 9.0  132 SMs  139.8 GiB"; exit; }
 [[ $name != stretto-bench ]] || name=$1
-case "$*" in *:-Cuda*) ;; *CudaProductsTest*) name=products ;; *Cudnn*) name=cudnn ;; esac
+case "$*" in *:-Cuda*) ;; *CudaProductsTest*) name=products ;; *Cudnn*) name=cudnn ;;
+  *SmRoomTest*) name=room ;; esac
 [[ $name != step || -z ${STRETTO_CUPTI-} ]] || name=ledger
 echo "$name $*" >>"$folder/calls"
 if [[ -e $folder/$name.does ]]; then . "$folder/$name.does"; fi
@@ -109,6 +110,10 @@ does ledger 'exit 0'
 expect "steps that were not compared prove nothing" exits_with 0 "${alone[@]}" --parts step.ledger
 expect "and say so" said "skipped: step.ledger: no step was compared"
 rm "$scratch/bin/ledger.does"
+does room 'printf "[  FAILED  ] SmRoomTest.Products (3 ms)\n"; exit 1'
+expect "room that collectives do not have" exits_with 1 "${alone[@]}" --parts checks.room
+expect "is a row of its own" said "failed: checks.room: exit code 1: 1 tests failed, the first: SmRoomTest.Products"
+rm "$scratch/bin/room.does"
 
 # What is measured when a part dies or the whole run is stopped comes home.
 does kernels 'echo "  12.5 us  fwd qkv gemm"; kill -SEGV $$'
@@ -153,9 +158,9 @@ rows = [line.split("\t") for line in (folder / "results/parts.tsv").read_text().
 found = {row[2]: row[1] for row in rows}
 # A time below its bound fails the row, not its figures: the emulated device has a clock of its own, and others use this CPU.
 found |= {row[2]: "passed" for row in rows if row[1] == "failed" and " expected at least 0.99 of " in row[5]}
-names = re.findall(r'^  "(?:truth|step) (\S+)', pathlib.Path(sys.argv[2]).read_text(), re.M)
+names = re.findall(r'^  "(?:truth|step|overlap) (\S+)', pathlib.Path(sys.argv[2]).read_text(), re.M)
 names += [f"overlap.{gbytes}.sms-{sms}" for gbytes in (270, 135) for sms in (0, 4, 8, 16)]
-assert set(names) == set(found) and len(names) == 22, (names, found)
+assert set(names) == set(found) and len(names) == 23, (names, found)
 assert found.pop("step.ledger") == "skipped", rows  # no CUPTI sees the emulated device
 for name in found:
     assert found[name] in (("passed", "skipped") if name.startswith("peer.") else ("passed",)), (name, found)
