@@ -29,9 +29,12 @@ cat >"$scratch/bin/program" <<'PROGRAM'
 name=$(basename "$0") folder=$(dirname "$0")
 [[ $1 == devices ]] && { echo "0  NVIDIA H200  GPU-1  capability 9.0  132 SMs  139.8 GiB"; exit; }
 [[ $name != stretto-bench ]] || name=$1
-case "$*" in *:-Cuda*) ;; *CudaProductsTest*) name=products ;; *Cudnn*) name=cudnn ;; esac
+case "$*" in *:-Cuda*) ;; *CudaProductsTest*) name=products ;; *Cudnn*) name=cudnn ;;
+  *SmRoomTest*) name=room ;; esac
+[[ $name != step || -z ${STRETTO_CUPTI-} ]] || name=ledger
 echo "$name $*" >>"$folder/calls"
 if [[ -e $folder/$name.does ]]; then . "$folder/$name.does"; fi
+[[ $name != ledger ]] || { echo "ledger against CUPTI's 9 activities: shift 0.0 us"; exit; }
 [[ $name == kernels || $name == step ]] || { echo "[  PASSED  ] 12 tests."; exit; }
 while (($# > 0)); do
   if [[ $1 == --json ]]; then
@@ -94,6 +97,24 @@ echo "# another build" >>"$scratch/bin/program"
 expect "checks of other programs" exits_with 0 "${alone[@]}" --parts step.7b
 expect "verify nothing" said "passed: step.7b unverified (checks.kernels: not run)"
 
+# The ledger of a step is compared with CUPTI's trace in a part of its own.
+expect "a ledger that agrees" exits_with 0 "${alone[@]}" --parts step.ledger
+expect "is a row with its steps" said "passed: step.ledger unverified (checks.kernels: not run): 1 steps agree"
+does ledger 'echo "error: INTERNAL: ledger against CUPTI'"'"'s 9 activities: compute: DISAGREES"; exit 1'
+expect "one that does not fails" exits_with 1 "${alone[@]}" --parts step.ledger
+expect "and says where" said "exit code 1: error: INTERNAL: ledger against CUPTI's 9 activities: compute: DISAGREES"
+does ledger 'echo "error: NOT_FOUND: cannot open CUPTI: libcupti.so.13: no such file"; exit 1'
+expect "without CUPTI there is none" exits_with 0 "${alone[@]}" --parts step.ledger
+expect "with the reason" said "skipped: step.ledger: error: NOT_FOUND: cannot open CUPTI: libcupti.so.13"
+does ledger 'exit 0'
+expect "steps that were not compared prove nothing" exits_with 0 "${alone[@]}" --parts step.ledger
+expect "and say so" said "skipped: step.ledger: no step was compared"
+rm "$scratch/bin/ledger.does"
+does room 'printf "[  FAILED  ] SmRoomTest.Products (3 ms)\n"; exit 1'
+expect "room that collectives do not have" exits_with 1 "${alone[@]}" --parts checks.room
+expect "is a row of its own" said "failed: checks.room: exit code 1: 1 tests failed, the first: SmRoomTest.Products"
+rm "$scratch/bin/room.does"
+
 # What is measured when a part dies or the whole run is stopped comes home.
 does kernels 'echo "  12.5 us  fwd qkv gemm"; kill -SEGV $$'
 expect "a part that dies" exits_with 1 "${alone[@]}" --parts kernels.own,step.wide.own
@@ -137,14 +158,15 @@ rows = [line.split("\t") for line in (folder / "results/parts.tsv").read_text().
 found = {row[2]: row[1] for row in rows}
 # A time below its bound fails the row, not its figures: the emulated device has a clock of its own, and others use this CPU.
 found |= {row[2]: "passed" for row in rows if row[1] == "failed" and " expected at least 0.99 of " in row[5]}
-names = re.findall(r'^  "(?:truth|step) (\S+)', pathlib.Path(sys.argv[2]).read_text(), re.M)
+names = re.findall(r'^  "(?:truth|step|overlap) (\S+)', pathlib.Path(sys.argv[2]).read_text(), re.M)
 names += [f"overlap.{gbytes}.sms-{sms}" for gbytes in (270, 135) for sms in (0, 4, 8, 16)]
-assert set(names) == set(found) and len(names) == 21, (names, found)
-for name in names:
+assert set(names) == set(found) and len(names) == 23, (names, found)
+assert found.pop("step.ledger") == "skipped", rows  # no CUPTI sees the emulated device
+for name in found:
     assert found[name] in (("passed", "skipped") if name.startswith("peer.") else ("passed",)), (name, found)
 figures = json.loads((folder / "results/figures.json").read_text())
 assert all(f["value"] > 0 and f["mark"] == "unverified" for f in figures), figures
-measured = {name for name in names if not re.match("checks|peer", name)}
+measured = {name for name in found if not re.match("checks|peer", name)}
 assert {f["part"] for f in figures} == measured, measured
 PYTHON
 expect "its table has at most 60 lines" test "$(wc -l <"$scratch/home/table.txt")" -le 60

@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The vendor's libraries themselves, without a GPU: they open, they have every function that we
-// call, their versions are those that our headers allow, and cuBLASLt takes each of our attributes
-// in the size that we give it. They are those of STRETTO_CUDA_LIBRARIES, else of the toolkit; what is
-// in neither is skipped.
+// call, their versions are those that our headers allow, cuBLASLt takes each of our attributes in
+// the size that we give it, and structures that NCCL and CUPTI write have the sizes that we expect.
+// They are those of STRETTO_CUDA_LIBRARIES, else of the toolkit; what is in neither is skipped.
 #include <cublasLt.h>
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstddef>
 #include <cstdlib>
+#include <cstring>
 #include <iostream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_join.h"
@@ -20,6 +25,9 @@
 #include "worker/engine/exec/plugin/loader.h"
 #if STRETTO_TESTS_NCCL
 #include "worker/comm/nccl/nccl_library.h"
+#endif
+#if __has_include(<cupti.h>)
+#include <cupti.h>
 #endif
 
 namespace stretto {
@@ -53,6 +61,33 @@ TEST(RealLibrariesTest, NcclHasEveryFunctionAndANewEnoughVersion) {
 #endif
 }
 
+// The library fills an id, which it gets by its address.
+TEST(RealLibrariesTest, NcclsIdHasTheSizeOfOurHeader) {
+#if STRETTO_TESTS_NCCL
+  const std::string path = FindFile(Folders(), "libnccl.so.2");
+  if (path.empty()) GTEST_SKIP() << Missing("libnccl.so.2");
+  const absl::StatusOr<NcclLibrary> nccl = NcclLibrary::Open(path);
+  ASSERT_TRUE(nccl.ok()) << nccl.status();
+  constexpr unsigned char kUntouched = 0xa5, kOther = 0x5a;
+  std::array<unsigned char, 2 * sizeof(ncclUniqueId)> once, twice;
+  once.fill(kUntouched);
+  twice.fill(kOther);
+  for (auto* memory : {&once, &twice}) {
+    const ncclResult_t result = nccl->GetUniqueId(reinterpret_cast<ncclUniqueId*>(memory->data()));
+    if (result != ncclSuccess) GTEST_SKIP() << "no id here: " << nccl->GetLastError(nullptr);
+  }
+  for (size_t i = 0; i < once.size(); ++i) {
+    const bool untouched = once[i] == kUntouched && twice[i] == kOther;
+    EXPECT_EQ(untouched, i >= sizeof(ncclUniqueId)) << "byte " << i;
+  }
+  // Of a configuration it reads as many bytes as it says.
+  const ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  EXPECT_EQ(config.size, sizeof(config));
+#else
+  GTEST_SKIP() << "this build had no nccl.h";
+#endif
+}
+
 TEST(RealLibrariesTest, CuptiHasEveryFunctionAndTakesOurCallbacks) {
   const std::string file = "libcupti.so." CUDA_MAJOR;
   const std::string path = FindFile(Folders(), file);
@@ -62,6 +97,46 @@ TEST(RealLibrariesTest, CuptiHasEveryFunctionAndTakesOurCallbacks) {
   ASSERT_TRUE(trace.ok()) << trace.status();
   std::cout << path << "\n";
 }
+
+#if __has_include(<cupti.h>)
+// The library steps over the records of a buffer by its own sizes of them.
+TEST(RealLibrariesTest, CuptisRecordsHaveTheSizesOfOurHeader) {
+  const std::string file = "libcupti.so." CUDA_MAJOR;
+  const std::string path = FindFile(Folders(), file);
+  if (path.empty()) GTEST_SKIP() << Missing(file);
+  void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(library, nullptr) << dlerror();
+  const auto next = reinterpret_cast<decltype(&cuptiActivityGetNextRecord)>(
+      dlsym(library, "cuptiActivityGetNextRecord"));
+  ASSERT_NE(next, nullptr);
+  const auto size_of = [&](CUpti_ActivityKind kind) {
+    alignas(std::max_align_t) std::array<uint8_t, 2048> buffer = {};
+    for (size_t at = 0; at < buffer.size(); at += 8)  // wherever the next record is
+      std::memcpy(&buffer[at], &kind, sizeof(kind));
+    CUpti_Activity* record = nullptr;
+    EXPECT_EQ(next(buffer.data(), buffer.size(), &record), CUPTI_SUCCESS);
+    const auto* first = reinterpret_cast<uint8_t*>(record);
+    EXPECT_EQ(next(buffer.data(), buffer.size(), &record), CUPTI_SUCCESS);
+    return static_cast<size_t>(reinterpret_cast<uint8_t*>(record) - first);
+  };
+  uint32_t version = 0;
+  const auto get_version =
+      reinterpret_cast<decltype(&cuptiGetVersion)>(dlsym(library, "cuptiGetVersion"));
+  ASSERT_NE(get_version, nullptr);
+  ASSERT_EQ(get_version(&version), CUPTI_SUCCESS);
+  // The records of cupti_trace.cc.
+  for (const auto& [kind, size] :
+       {std::pair(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, sizeof(CUpti_ActivityKernel10)),
+        std::pair(CUPTI_ACTIVITY_KIND_MEMCPY, sizeof(CUpti_ActivityMemcpy6)),
+        std::pair(CUPTI_ACTIVITY_KIND_MEMSET, sizeof(CUpti_ActivityMemset4))}) {
+    if (version == CUPTI_API_VERSION) {
+      EXPECT_EQ(size_of(kind), size) << "kind " << kind;
+    } else {  // a newer library may have added to their ends
+      EXPECT_GE(size_of(kind), size) << "kind " << kind;
+    }
+  }
+}
+#endif
 
 // This program is linked to it, as the plug-in is.
 TEST(RealLibrariesTest, CublasLtTakesEveryAttributeOfAProduct) {

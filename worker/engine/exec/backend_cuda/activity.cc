@@ -81,7 +81,7 @@ int64_t ShiftOf(const std::vector<DeviceActivity>& activities,
   constexpr int64_t kNone = std::numeric_limits<int64_t>::min();
   if (last_activity == kNone || last_event == kNone) return 0;
   const int64_t shift = last_event - last_activity;
-  const int64_t least = -(tolerance.edge + tolerance.clock_error);
+  const int64_t least = -tolerance.edge;
   return shift < least || shift > tolerance.most_shift ? 0 : shift;
 }
 
@@ -112,7 +112,7 @@ LaneAgreement Compare(const LaneIntervals& lane, const std::vector<const DeviceA
     result.most_unseen = a->name;
   }
   const auto count = [](const auto& of) { return static_cast<int64_t>(of.size()); };
-  const int64_t edges = 2 * count(segments) * (tolerance.edge + tolerance.clock_error);
+  const int64_t edges = 2 * count(segments) * tolerance.edge;
   const int64_t gaps = (count(on) + count(segments)) * tolerance.gap;
   result.agrees = result.unseen <= edges && (lane.communicates || result.empty <= edges + gaps);
   return result;

@@ -20,7 +20,6 @@
 // - The ledger's clock is that of the host, from the moment at which the host saw the step's first
 //   event. That is slightly late, by a `shift` common to all lanes, which affects only the waits of
 //   the host at the ends of a step. The shift is removed first, up to `most_shift`.
-//   of the host at the ends of a step, so it is taken out first, up to `most_shift`.
 
 #include <cstdint>
 #include <string>
@@ -50,7 +49,6 @@ struct ActivityTolerance {
   int64_t edge = 2'000;
   int64_t gap = 5'000;
   int64_t most_shift = 1'000'000;
-  int64_t clock_error = 0;  // of the activities' times; counts at every edge
 };
 
 struct LaneAgreement {

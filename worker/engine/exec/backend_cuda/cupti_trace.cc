@@ -2,9 +2,8 @@
 
 // Records kernels and copies with CUPTI, which is opened at run time. CUPTI calls back on its own
 // threads with buffers of records, which are parsed into a process-wide sink that one trace at a
-// time owns. The step is bracketed by two readings of both clocks, the host's and CUPTI's, and the
-// device's times are mapped to the host's clock by linear interpolation. A missing or incomplete
-// record makes the recording an error, because it would prove nothing.
+// time owns. It reads our clock where it needs one, and maps the device's times to it. A missing or
+// incomplete record makes the recording an error, because it would prove nothing.
 
 #include "worker/engine/exec/backend_cuda/cupti_trace.h"
 
@@ -13,9 +12,7 @@
 #include <cupti.h>
 #include <dlfcn.h>
 
-#include <algorithm>
 #include <cstdlib>
-#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -27,9 +24,9 @@ namespace stretto::cuda {
 struct CuptiTrace::Library {
   decltype(&cuptiGetVersion) GetVersion;
   decltype(&cuptiGetResultString) GetResultString;
-  decltype(&cuptiGetTimestamp) GetTimestamp;
   decltype(&cuptiGetStreamIdEx) GetStreamIdEx;
   decltype(&cuptiActivityRegisterCallbacks) ActivityRegisterCallbacks;
+  decltype(&cuptiActivityRegisterTimestampCallback) ActivityRegisterTimestampCallback;
   decltype(&cuptiActivityEnable) ActivityEnable;
   decltype(&cuptiActivityDisable) ActivityDisable;
   decltype(&cuptiActivityFlushAll) ActivityFlushAll;
@@ -51,15 +48,13 @@ namespace {
 // The size of a buffer that CUPTI requests, on its own threads.
 constexpr size_t kBufferBytes = size_t{8} << 20;
 constexpr size_t kRecordAlignment = 8;
-// The number of clock readings; the one with the shortest interruption of the host counts.
-constexpr int kClockReadings = 16;
 
 // The destination of records. CUPTI's callbacks take no argument of ours, so there is one for the
 // process, which the active trace owns.
 struct Sink {
   Mutex mu;
   const CuptiTrace::Library* library GUARDED_BY(mu) = nullptr;  // null: nobody traces
-  std::vector<DeviceActivity> activities GUARDED_BY(mu);        // on CUPTI's clock
+  std::vector<DeviceActivity> activities GUARDED_BY(mu);
   int64_t unfinished GUARDED_BY(mu) = 0;
   int64_t unread GUARDED_BY(mu) = 0;  // buffers with something that is no record
 };
@@ -90,6 +85,8 @@ void Add(const CUpti_Activity* record, Sink* sink) REQUIRES(sink->mu) {
     Add(*reinterpret_cast<const CUpti_ActivityMemset4*>(record), "memset", sink);
   }
 }
+
+uint64_t CUPTIAPI HostsClock() { return static_cast<uint64_t>(NowNanoseconds()); }
 
 void CUPTIAPI GiveBuffer(uint8_t** buffer, size_t* size, size_t* most_records) {
   *buffer = static_cast<uint8_t*>(std::aligned_alloc(kRecordAlignment, kBufferBytes));
@@ -134,9 +131,9 @@ absl::Status CuptiTrace::Library::FindAll(void* handle, const std::string& path)
                                                       " or a newer one of the same toolkit"));
   }
   FIND(GetResultString);
-  FIND(GetTimestamp);
   FIND(GetStreamIdEx);
   FIND(ActivityRegisterCallbacks);
+  FIND(ActivityRegisterTimestampCallback);
   FIND(ActivityEnable);
   FIND(ActivityDisable);
   FIND(ActivityFlushAll);
@@ -171,19 +168,6 @@ absl::StatusOr<uint32_t> CuptiTrace::IdOf(void* stream) const {
   return id;
 }
 
-absl::StatusOr<CuptiTrace::Moment> CuptiTrace::Now() const {
-  Moment best{.error = std::numeric_limits<int64_t>::max()};
-  for (int i = 0; i < kClockReadings; ++i) {
-    uint64_t time = 0;
-    const int64_t before = NowNanoseconds();
-    RETURN_IF_ERROR(library_->Check(library_->GetTimestamp(&time), "clock"));
-    const int64_t after = NowNanoseconds();
-    const int64_t error = (after - before + 1) / 2;
-    if (error < best.error) best = {before + error, static_cast<int64_t>(time), error};
-  }
-  return best;
-}
-
 absl::Status CuptiTrace::Enable(bool on) {
   for (CUpti_ActivityKind kind : {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY,
                                   CUPTI_ACTIVITY_KIND_MEMSET}) {
@@ -207,12 +191,13 @@ absl::Status CuptiTrace::Start() {
   size_t before = 0;  // counts since the last call; records dropped earlier are not this trace's
   RETURN_IF_ERROR(library_->Check(library_->ActivityGetNumDroppedRecords(nullptr, 0, &before),
                                   "dropped records"));
-  RETURN_IF_ERROR(Enable(true));
-  ASSIGN_OR_RETURN(start_, Now());
-  return absl::OkStatus();
+  // Needs a driver, and must come before any kind of activity is enabled.
+  RETURN_IF_ERROR(library_->Check(library_->ActivityRegisterTimestampCallback(HostsClock),
+                                  "cannot have our clock"));
+  return Enable(true);
 }
 
-absl::StatusOr<CuptiTrace::Recording> CuptiTrace::Stop() {
+absl::StatusOr<std::vector<DeviceActivity>> CuptiTrace::Stop() {
   Sink& sink = TheSink();
   {
     const MutexLock lock(sink.mu);
@@ -220,45 +205,29 @@ absl::StatusOr<CuptiTrace::Recording> CuptiTrace::Stop() {
       return absl::FailedPreconditionError("CUPTI: found no trace to stop, expected Start before");
     }
   }
-  const absl::StatusOr<Moment> end = Now();
   size_t dropped = 0;
   absl::Status status = library_->Check(
       library_->ActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED), "cannot have its records");
   status.Update(library_->Check(library_->ActivityGetNumDroppedRecords(nullptr, 0, &dropped),
                                 "dropped records"));
   status.Update(Enable(false));
-  Recording recording;
+  std::vector<DeviceActivity> activities;
   int64_t unfinished = 0, unread = 0;
   {
     const MutexLock lock(sink.mu);
     sink.library = nullptr;
-    recording.activities = std::exchange(sink.activities, {});
+    activities = std::exchange(sink.activities, {});
     unfinished = sink.unfinished;
     unread = sink.unread;
   }
   RETURN_IF_ERROR(status);
-  RETURN_IF_ERROR(end.status());
   if (dropped > 0 || unfinished > 0 || unread > 0) {
     return absl::DataLossError(
-        absl::StrCat("CUPTI: of a step's records, found ", recording.activities.size(), " whole, ",
-                     dropped, " dropped, ", unfinished, " without an end and ", unread,
+        absl::StrCat("CUPTI: of a step's records, found ", activities.size(), " whole, ", dropped,
+                     " dropped, ", unfinished, " without an end and ", unread,
                      " buffers that cannot be read, expected all whole: no evidence"));
   }
-  const auto cupti = static_cast<double>(end->cupti - start_.cupti);
-  if (cupti <= 0) {
-    return absl::DataLossError(absl::StrCat("CUPTI: found its clock at ", end->cupti, " ns after ",
-                                            start_.cupti, " ns, expected it to go on"));
-  }
-  // The clocks run at slightly different rates, so both ends of the step are used.
-  const double rate = static_cast<double>(end->host - start_.host) / cupti;
-  const auto on_host = [&](int64_t time) {
-    return start_.host + static_cast<int64_t>(static_cast<double>(time - start_.cupti) * rate);
-  };
-  for (DeviceActivity& activity : recording.activities) {
-    activity.at = {on_host(activity.at.begin), on_host(activity.at.end)};
-  }
-  recording.clock_error = std::max(start_.error, end->error);
-  return recording;
+  return activities;
 }
 
 }  // namespace stretto::cuda
@@ -275,7 +244,7 @@ absl::StatusOr<std::unique_ptr<CuptiTrace>> CuptiTrace::Open(const std::string&)
 CuptiTrace::~CuptiTrace() = default;
 absl::StatusOr<uint32_t> CuptiTrace::IdOf(void*) const { return Open("").status(); }
 absl::Status CuptiTrace::Start() { return Open("").status(); }
-absl::StatusOr<CuptiTrace::Recording> CuptiTrace::Stop() { return Open("").status(); }
+absl::StatusOr<std::vector<DeviceActivity>> CuptiTrace::Stop() { return Open("").status(); }
 
 }  // namespace stretto::cuda
 

@@ -35,31 +35,18 @@ class CuptiTrace {
   // Errors: FailedPrecondition (another trace is active), those of CUPTI.
   absl::Status Start();
 
-  struct Recording {
-    std::vector<DeviceActivity> activities;
-    int64_t clock_error = 0;  // nanoseconds, a bound for the error of their times
-  };
   // Returns everything since Start. The device must have completed all of it, and the host must
   // have waited for it in a CUDA call that synchronizes. Errors: DataLoss when the recording is not
   // complete (CUPTI dropped records, or some did not end), those of CUPTI.
-  absl::StatusOr<Recording> Stop();
+  absl::StatusOr<std::vector<DeviceActivity>> Stop();
 
   struct Library;  // its functions
 
  private:
   explicit CuptiTrace(std::unique_ptr<Library> library);
-
-  // A reading of both clocks.
-  struct Moment {
-    int64_t host = 0;   // nanoseconds, as NowNanoseconds
-    int64_t cupti = 0;  // nanoseconds
-    int64_t error = 0;  // of their distance
-  };
-  absl::StatusOr<Moment> Now() const;
   absl::Status Enable(bool on);
 
   const std::unique_ptr<Library> library_;
-  Moment start_;
 };
 
 }  // namespace stretto::cuda

@@ -34,12 +34,11 @@ absl::Status LedgerCheck::Begin() { return trace_->Start(); }
 absl::Status LedgerCheck::End(std::vector<std::vector<Interval>> segments) {
   // The step is complete, but CUPTI finishes its records only in a call that synchronizes.
   RETURN_IF_CUDA_ERROR(cudaDeviceSynchronize());
-  ASSIGN_OR_RETURN(const CuptiTrace::Recording recording, trace_->Stop());
+  ASSIGN_OR_RETURN(const std::vector<DeviceActivity> activities, trace_->Stop());
   for (size_t lane = 0; lane < lanes_.size(); ++lane)
     lanes_[lane].segments = std::move(segments[lane]);
-  const LedgerComparison comparison =
-      CompareWithLedger(recording.activities, lanes_, {.clock_error = recording.clock_error});
-  const std::string line = absl::StrCat("ledger against CUPTI's ", recording.activities.size(),
+  const LedgerComparison comparison = CompareWithLedger(activities, lanes_);
+  const std::string line = absl::StrCat("ledger against CUPTI's ", activities.size(),
                                         " activities: ", comparison.Describe());
   say_(line);
   return comparison.agrees ? absl::OkStatus() : absl::InternalError(line);

@@ -30,7 +30,6 @@ class LedgerCheckTest : public ::testing::Test {
  protected:
   void SetUp() override {
     fake_cupti::state() = {};
-    fake_cupti::state().now = [] { return static_cast<uint64_t>(NowNanoseconds()); };
     fake_cupti::state().at_flush = [this] { SeeWhatTheLedgerSays(); };
   }
   void TearDown() override {

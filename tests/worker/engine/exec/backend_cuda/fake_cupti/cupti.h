@@ -51,17 +51,18 @@ struct CUpti_ActivityMemset4 {
 
 using CUpti_BuffersCallbackRequestFunc = void (*)(uint8_t** buffer, size_t* size,
                                                   size_t* most_records);
+using CUpti_TimestampCallbackFunc = uint64_t (*)();
 using CUpti_BuffersCallbackCompleteFunc = void (*)(CUcontext context, uint32_t stream,
                                                    uint8_t* buffer, size_t size, size_t valid);
 
 extern "C" {
 CUptiResult cuptiGetVersion(uint32_t* version);
 CUptiResult cuptiGetResultString(CUptiResult result, const char** text);
-CUptiResult cuptiGetTimestamp(uint64_t* time);
 CUptiResult cuptiGetStreamIdEx(CUcontext context, CUstream stream, uint8_t per_thread,
                                uint32_t* id);
 CUptiResult cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackRequestFunc request,
                                            CUpti_BuffersCallbackCompleteFunc complete);
+CUptiResult cuptiActivityRegisterTimestampCallback(CUpti_TimestampCallbackFunc now);
 CUptiResult cuptiActivityEnable(CUpti_ActivityKind kind);
 CUptiResult cuptiActivityDisable(CUpti_ActivityKind kind);
 CUptiResult cuptiActivityFlushAll(uint32_t flag);

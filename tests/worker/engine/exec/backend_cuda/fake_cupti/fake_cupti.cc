@@ -69,10 +69,6 @@ CUptiResult cuptiGetResultString(CUptiResult, const char** text) {
   *text = "CUPTI_ERROR_UNKNOWN";
   return CUPTI_SUCCESS;
 }
-CUptiResult cuptiGetTimestamp(uint64_t* time) {
-  *time = state().now();
-  return Result("cuptiGetTimestamp");
-}
 CUptiResult cuptiGetStreamIdEx(CUcontext, CUstream stream, uint8_t, uint32_t* id) {
   const auto next = static_cast<uint32_t>(7 + state().streams.size());
   *id = state().streams.emplace(stream, next).first->second;
@@ -83,6 +79,10 @@ CUptiResult cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackRequestFunc requ
   fake_cupti::request = request;
   fake_cupti::complete = complete;
   return Result("cuptiActivityRegisterCallbacks");
+}
+CUptiResult cuptiActivityRegisterTimestampCallback(CUpti_TimestampCallbackFunc now) {
+  state().now = now;
+  return Result("cuptiActivityRegisterTimestampCallback");
 }
 CUptiResult cuptiActivityEnable(CUpti_ActivityKind kind) {
   state().enabled.insert(kind);

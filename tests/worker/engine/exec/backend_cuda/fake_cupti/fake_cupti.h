@@ -15,12 +15,12 @@ struct Record {
   int kind = 10;  // CUpti_ActivityKind
   uint32_t stream = 0;
   std::string name = {};
-  uint64_t start = 0, end = 0;  // on its clock
+  uint64_t start = 0, end = 0;  // on the clock that it was given
 };
 
 struct State {
   uint32_t version = 130001;
-  std::function<uint64_t()> now;   // its clock
+  uint64_t (*now)() = nullptr;     // the clock that it was given
   std::function<void()> at_flush;  // before it gives records away, if given
   std::vector<Record> records;     // it will give these away at the next flush
   size_t records_in_a_buffer = 2;
