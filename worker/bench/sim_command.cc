@@ -51,7 +51,8 @@ std::string Summary(const SimOptions& options, const SimFigures& figures) {
   const double seconds = step.ledger.seconds;
   std::string text;
   const auto time = [&](const std::string& name, double value, const std::string& note) {
-    absl::StrAppendFormat(&text, "%-34s %12.3f ms  %s\n", name, value * 1e3, note);
+    absl::StrAppendFormat(&text, "%-29s %11.3f ms", name, value * 1e3);
+    absl::StrAppend(&text, note.empty() ? "" : "  ", note, "\n");
   };
   time("step", seconds, "");
   time("with open tails", figures.open_tails_seconds,
@@ -66,16 +67,15 @@ std::string Summary(const SimOptions& options, const SimFigures& figures) {
            absl::StrFormat("/ bound %.3f%s%s", seconds / cell.lower_bound, note,
                            PlayedPlanName(options) == std::string(name) ? ", played" : ""));
     };
-    plan(GivenPlanName(options), cell.given_seconds,
-         cell.given_fits ? "" : ", more memory than found plans");
-    plan(kFoundPlanName, cell.seconds, cell.exact ? ", no plan is shorter" : "");
-    time("cell, lower bound", cell.lower_bound, "of every plan, without contention");
+    plan(GivenPlanName(options), cell.given_seconds, cell.given_fits ? "" : ", more memory");
+    plan(kFoundPlanName, cell.seconds, cell.exact ? ", the shortest" : "");
+    time("cell, lower bound", cell.lower_bound, "of every plan, no contention");
   }
   time("t_comp", figures.t_comp, "");
   time("t_comm", figures.t_comm, "");
-  absl::StrAppendFormat(&text, "\n%-34s %12s    %12s\n", "communication", "forward", "backward");
+  absl::StrAppendFormat(&text, "\n%-29s %14s %14s\n", "communication", "forward", "backward");
   const auto pair = [&](const char* name, const std::string& forward, const std::string& backward) {
-    absl::StrAppendFormat(&text, "%-34s %12s    %12s\n", name, forward, backward);
+    absl::StrAppendFormat(&text, "%-29s %14s %14s\n", name, forward, backward);
   };
   const auto ms = [](double value) { return absl::StrFormat("%.3f ms", value * 1e3); };
   pair("in flight", ms(step.forward.communication), ms(step.backward.communication));
@@ -152,26 +152,25 @@ int PublishedFor(double share) {
              : static_cast<int>(found - std::begin(kReferenceShares));
 }
 
+// A table for each share.
 int PrintReference(const std::vector<double>& shares, std::ostream& out, std::ostream& err) {
-  out << absl::StrFormat("%-26s %-16s", "order", "schedule");
-  for (double share : shares) {
-    out << absl::StrFormat("   %2.0f %%: ours (exposed)", 100 * share);
-    if (PublishedFor(share) >= 0) out << "   reference ";
-  }
-  out << "\n";
-  for (const ReferenceRow& row : ReferenceRows()) {
-    out << absl::StrFormat("%-26s %-16s", row.label, row.schedule);
-    for (double share : shares) {
+  for (const double share : shares) {
+    const int published = PublishedFor(share);
+    out << (share == shares.front() ? "" : "\n")
+        << absl::StrFormat("all-reduces take %g %% of the synchronous step\n", 100 * share)
+        << absl::StrFormat("%-25s %-15s%18s", "order", "schedule", "ours (exposed)")
+        << absl::StrFormat("%s\n", published < 0 ? "" : "  reference (exposed)");
+    for (const ReferenceRow& row : ReferenceRows()) {
       const auto result = SimulateReference(row, share);
       if (!result.ok()) return bench::ExitCodeOf(bench::NameFlags(result.status()), err);
-      const int published = PublishedFor(share);
-      out << absl::StrFormat("   %*.3f (%5.1f %%)", published < 0 ? 10 : 8, result->speed_up,
-                             100 * result->exposed);
-      if (published < 0) continue;
-      out << absl::StrFormat("  %8.2f (%3.0f %%)", row.speed_ups[published],
-                             100 * row.exposed[published]);
+      out << absl::StrFormat("%-25s %-15s  %6.3f (%5.1f %%)", row.label, row.schedule,
+                             result->speed_up, 100 * result->exposed);
+      if (published >= 0) {
+        out << absl::StrFormat("  %11.2f (%3.0f %%)", row.speed_ups[published],
+                               100 * row.exposed[published]);
+      }
+      out << "\n";
     }
-    out << "\n";
   }
   return 0;
 }

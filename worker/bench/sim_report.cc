@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Prints one row for each order of a pipeline, and number of chunks, at each number of stages. The
-// first line of the text and a field of the JSON mark the figures as simulated, because they end up
-// in documents.
+// Prints one row for each order of a pipeline, and number of chunks, at each number of stages: first
+// times and then bytes, because a line of both is longer than a terminal is wide. The first line of
+// the text and a field of the JSON mark the figures as simulated, because they end up in documents.
 
 #include "worker/bench/sim_report.h"
 
@@ -33,8 +33,8 @@ std::string Machines(const SimOptions& options) {
                                         : absl::StrFormat("%g Gbit/s", bytes_per_second * 8e-9);
   };
   return absl::StrFormat(
-      "a rank: %g Gflop/s, %g GB/s of memory; ranks of a node: %d; between nodes %s, %g us; within "
-      "one %s, %g us\n",
+      "a rank: %g Gflop/s, %g GB/s of memory; ranks of a node: %d\n"
+      "between nodes %s, %g us; within one %s, %g us\n",
       cost.machine.flops_per_second * 1e-9, cost.machine.bytes_per_second * 1e-9,
       options.ranks_per_node, gbps(cost.interconnect.bytes_per_second),
       cost.interconnect.latency_seconds * 1e6, gbps(cost.interconnect.node_bytes_per_second),
@@ -52,26 +52,25 @@ std::string TableOf(const std::vector<Rows>& tables) {
     for (const PipelineFigures& row : rows.orders) width = std::max(width, NameOf(row).size());
   }
   const int columns = static_cast<int>(width);
-  std::string text = absl::StrFormat(
-      "%6s %-*s %12s %12s %7s %7s %7s %7s %7s %12s %12s %12s %9s\n", "stages", columns, "order",
-      "step", "ideal", "/ ideal", "bubble", "pp", "tp", "dp", "sent", "first", "last", "speed-up");
+  std::string times =
+      absl::StrFormat("%6s %-*s%11s%8s%9s%7s%6s%6s%6s\n", "stages", columns, "order", "step, ms",
+                      "/ ideal", "speed-up", "bubble", "pp", "tp", "dp");
+  std::string bytes = absl::StrFormat("%6s %-*s%11s%12s%12s%12s\n", "stages", columns, "order",
+                                      "ideal, ms", "sent, MiB", "first, MiB", "last, MiB");
   for (const Rows& rows : tables) {
     for (const PipelineFigures& row : rows.orders) {
-      const auto share = [&](double seconds) {
-        return absl::StrFormat("%5.1f %%", 100 * seconds / row.step);
-      };
-      const auto mib = [](int64_t bytes) {
-        return absl::StrFormat("%.1f MiB", static_cast<double>(bytes) / (1 << 20));
-      };
-      absl::StrAppendFormat(
-          &text, "%6d %-*s %9.3f ms %9.3f ms %7.3f %s %s %s %s %12s %12s %12s %9.3f\n", rows.stages,
-          columns, NameOf(row), row.step * 1e3, row.ideal * 1e3, row.step / row.ideal,
-          share(row.bubble), share(row.exposed_pp), share(row.exposed_tp), share(row.exposed_dp),
-          mib(row.sent_bytes), mib(row.first_activation_bytes), mib(row.last_activation_bytes),
-          row.blocking_step / row.step);
+      const auto share = [&](double seconds) { return 100 * seconds / row.step; };
+      const auto mib = [](int64_t count) { return static_cast<double>(count) / (1 << 20); };
+      absl::StrAppendFormat(&times, "%6d %-*s%11.3f%8.3f%9.3f%7.1f%6.1f%6.1f%6.1f\n", rows.stages,
+                            columns, NameOf(row), row.step * 1e3, row.step / row.ideal,
+                            row.blocking_step / row.step, share(row.bubble), share(row.exposed_pp),
+                            share(row.exposed_tp), share(row.exposed_dp));
+      absl::StrAppendFormat(&bytes, "%6d %-*s%11.3f%12.1f%12.1f%12.1f\n", rows.stages, columns,
+                            NameOf(row), row.ideal * 1e3, mib(row.sent_bytes),
+                            mib(row.first_activation_bytes), mib(row.last_activation_bytes));
     }
   }
-  return text;
+  return absl::StrCat(times, "bubble, pp, tp and dp: in % of the step\n\n", bytes);
 }
 
 // A row for each cell of folded stages; nothing without any.
@@ -83,7 +82,7 @@ std::string PlanTable(const SimOptions& options, const std::vector<Rows>& tables
         const auto time = [&](double seconds) {
           return absl::StrFormat("%9.3f ms %7.3f", seconds * 1e3, seconds / cell.lower_bound);
         };
-        absl::StrAppendFormat(&text, "%6d %-14s %s %s %9.3f ms  %s\n", rows.stages, CellName(cell),
+        absl::StrAppendFormat(&text, "%6d %-8s %s %s %9.3f ms  %s\n", rows.stages, CellName(cell),
                               time(cell.given_seconds), time(cell.seconds), cell.lower_bound * 1e3,
                               PlayedPlanName(options));
       }
@@ -92,7 +91,7 @@ std::string PlanTable(const SimOptions& options, const std::vector<Rows>& tables
   if (text.empty()) return text;
   return absl::StrFormat(
       "\nweave plans of folded, on the slowest stage\n"
-      "%6s %-14s %12s %7s %12s %7s %12s  %s\n%s",
+      "%6s %-8s %12s %7s %12s %7s %12s  %s\n%s",
       "stages", "cell", GivenPlanName(options), "/ bound", kFoundPlanName, "/ bound", "bound",
       "played", text);
 }
@@ -136,17 +135,18 @@ std::string JsonOf(const SimOptions& options, const std::vector<Rows>& tables) {
 
 std::string SimTitle(const SimOptions& options) {
   const EngineSpec& spec = options.spec;
-  std::string text = absl::StrFormat(
-      "%s (%s: %d layers, hidden %d, %d heads, ffn %d, sequence %d), %s\n", options.model,
-      spec.model.architecture.name, spec.model.layers, spec.model.hidden, spec.model.heads,
-      spec.model.ffn_hidden, spec.model.sequence_length, NameOf(spec.dtype));
-  absl::StrAppendFormat(
-      &text, "%s, tp %d%s, slices %d, splits %d%s, recompute %s, %d x %d sequences\n",
-      spec.schedule.name, spec.tp_size, spec.dp_size > 1 ? absl::StrCat(", dp ", spec.dp_size) : "",
-      spec.schedule.slices.size(), spec.schedule.splits,
-      spec.schedule.sequence_parallel ? ", sequence parallel" : "", NameOf(spec.schedule.recompute),
-      spec.micro_batches, spec.micro_batch_size);
-  return text;
+  return absl::StrCat(
+      absl::StrFormat("%s, %s\n", options.model, NameOf(spec.dtype)),
+      absl::StrFormat("%s: %d layers, hidden %d, %d heads, ffn %d, sequence %d\n",
+                      spec.model.architecture.name, spec.model.layers, spec.model.hidden,
+                      spec.model.heads, spec.model.ffn_hidden, spec.model.sequence_length),
+      absl::StrFormat("%s, tp %d%s, %d x %d sequences\n", spec.schedule.name, spec.tp_size,
+                      spec.dp_size > 1 ? absl::StrCat(", dp ", spec.dp_size) : "",
+                      spec.micro_batches, spec.micro_batch_size),
+      absl::StrFormat("slices %d, splits %d%s, recompute %s\n", spec.schedule.slices.size(),
+                      spec.schedule.splits,
+                      spec.schedule.sequence_parallel ? ", sequence parallel" : "",
+                      NameOf(spec.schedule.recompute)));
 }
 
 int PrintPipelines(const SimOptions& options, std::ostream& out, std::ostream& err) {

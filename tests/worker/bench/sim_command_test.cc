@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/base/files.h"
@@ -34,10 +35,10 @@ std::string FileWith(const std::string& text) {
 TEST(SimCommandTest, DrawsALayerAndSumsTheStep) {
   const SimRun run = Sim("--schedule domino_row");
   EXPECT_EQ(run.code, 0) << run.err;
-  for (const char* part : {"gpt-10m (gpt: 6 layers", "domino_row, tp 2, slices 2, splits 1",
-                           "layer 3 forward:", "layer 3 backward:", "\ncompute ", "\ncomm.tp ",
-                           "compute_hiding tp forward", "speed-up ", "exposed share",
-                           "hidden ceiling, no contention"}) {
+  for (const char* part : {"gpt-10m, f32\ngpt: 6 layers", "domino_row, tp 2, ",
+                           "slices 2, splits 1", "layer 3 forward:", "layer 3 backward:",
+                           "\ncompute ", "\ncomm.tp ", "compute_hiding tp forward", "speed-up ",
+                           "exposed share", "hidden ceiling, no contention"}) {
     EXPECT_THAT(run.out, HasSubstr(part));
   }
 }
@@ -45,15 +46,16 @@ TEST(SimCommandTest, DrawsALayerAndSumsTheStep) {
 TEST(SimCommandTest, ReferenceTakesOtherSharesOfCommunication) {
   const SimRun published = Sim("--reference");
   EXPECT_EQ(published.code, 0) << published.err;
-  EXPECT_THAT(published.out, HasSubstr("   16 %: ours (exposed)   reference "));
+  EXPECT_THAT(published.out,
+              testing::StartsWith("all-reduces take 16 % of the synchronous step\norder  "));
   EXPECT_EQ(Sim("--reference --shares 0.16,0.43").out, published.out);
 
   const SimRun other = Sim("--reference --shares 0.43,0.6");
   EXPECT_EQ(other.code, 0) << other.err;
-  EXPECT_THAT(other.out,
-              HasSubstr("   43 %: ours (exposed)   reference    60 %: ours (exposed)\n"));
-  EXPECT_THAT(other.out, HasSubstr("megatron_sync         1.000 (100.0 %)      1.00 (100 %)"
-                                   "        1.000 (100.0 %)\n"));
+  EXPECT_THAT(other.out, HasSubstr("ours (exposed)  reference (exposed)\n"));
+  EXPECT_THAT(other.out, HasSubstr("megatron_sync     1.000 (100.0 %)         1.00 (100 %)\n"));
+  EXPECT_THAT(other.out, HasSubstr("\n\nall-reduces take 60 % of the synchronous step\n"));
+  EXPECT_THAT(other.out, HasSubstr("megatron_sync     1.000 (100.0 %)\n"));
   for (const char* wrong :
        {"--shares 0.5", "--reference --shares 1", "--reference --shares half"}) {
     const SimRun run = Sim(wrong);
@@ -227,7 +229,7 @@ TEST(SimCommandTest, ReplicasAddUpTheirGradients) {
   EXPECT_GT(exposed(sync), 0);
   EXPECT_LT(exposed(async), exposed(sync));
   EXPECT_EQ(exposed(Figures("--tp 1 --micro-batches 2")), 0);
-  EXPECT_THAT(Sim("--tp 2 --dp 4").out, HasSubstr("tp 2, dp 4, slices 1"));
+  EXPECT_THAT(Sim("--tp 2 --dp 4").out, HasSubstr("tp 2, dp 4, 1 x "));
   EXPECT_THAT(Sim("--dp 0").err, HasSubstr("--dp"));
 }
 
@@ -313,6 +315,27 @@ TEST(SimCommandTest, CalibratedCostsReplaceTheLinkAndTheContentionOfTheFlags) {
   EXPECT_EQ(run.err, absl::StrCat("error: --costs ", file, ": costs line 4: found repeats that ",
                                   "spread by 50.0 %, expected at most 10 %: calibrate on an idle ",
                                   "machine\n"));
+}
+
+// Whatever it prints, for the options that make lines long.
+TEST(SimCommandTest, FitsATerminalOf80Columns) {
+  for (const char* arguments :
+       {"",
+        "--schedule domino_hybrid --model llama3-70b --layers 12 --tp 8 --dp 2 --micro-batch 8 "
+        "--slices 4 --splits 2 --sequence-parallel --recompute selective --layer 10",
+        "--schedule helix --micro-batches 8 --plan found", "--reference",
+        "--reference --shares 0.6",
+        "--model gpt3-6.7b --layers 64 --vocab 512 --tp 1 --pp 2,8 --micro-batches 32 "
+        "--micro-batch 1 --dtype bf16 --gflops 200000 --membw 2000 --gbps 50 --latency-us 10",
+        "--layers 8 --tp 1 --micro-batch 1 --micro-batches 8 --pp 2 --chunks 2,4",
+        "--layers 8 --vocab 128 --tp 2 --micro-batch 1 --micro-batches 8 --pp 2 --gbps 1 "
+        "--schedule helix --pipeline folded --plan found --ranks-per-node 2 --node-gbps 100"}) {
+    const SimRun run = Sim(arguments);
+    EXPECT_EQ(run.code, 0) << arguments << ": " << run.err;
+    for (const absl::string_view line : absl::StrSplit(run.out, '\n')) {
+      EXPECT_LE(line.size(), 80u) << arguments << ":\n" << line;
+    }
+  }
 }
 
 TEST(SimCommandTest, UnknownNamesListTheKnown) {

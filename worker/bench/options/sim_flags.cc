@@ -99,7 +99,8 @@ void AddOutputFlags(CLI::App& app, SimFlags& f) {
   app.add_option("--layer", f.layer, "layer to draw (default: the middle one)")
       ->check(Integer(0, 1 << 20))
       ->group(group);
-  app.add_option("--columns", f.columns, "width of the timeline in characters")
+  app.add_option("--columns", f.columns,
+                 "width of the timeline in characters, without the names of its lanes")
       ->check(Integer(20, 10000))
       ->capture_default_str()
       ->group(group);
