@@ -44,7 +44,7 @@ done before counted|worker/daemon/session/report_table.cc|s/rank.ended \&\& rank
 exit of a process|worker/daemon/session/report_table.cc|s/ .. (report->has_exit() \&\& !rank.ended)//|simcluster_test
 gap in a stream|worker/daemon/session/report_table.cc|s/report.sequence() != it->second.seen + 1) return Arrival/false) return Arrival/|simcluster_test
 unlogged forgotten|worker/daemon/session/report_table.cc|s/return !live .. rank.recent.front().sequence() <= rank.acked;/return live ? rank.acked >= 0 : true;/|simcluster_test
-numbers of a log|worker/daemon/session/report_table.cc|s/acked_sequence > rank.seen \&\& !rank.ended/false/|simcluster_test
+numbers of a log|worker/daemon/session/report_table.cc|s/acked_sequence > rank.seen \&\& !rank.ended/false/|session_test
 unlogged warning|worker/daemon/session/report_table.cc|s/(!logged \&\& !report.has_exit())/false/|simcluster_test
 report first|worker/daemon/session/send_order.cc|s/if (now >= next_heartbeat_) return/if (now >= next_heartbeat_ \&\& !may_have_message_) return/|simcluster_test
 epoch of an answer|worker/daemon/session/registration.cc|s/KeyOf(reply) == answer.key/reply.job_uid() == answer.key.job_uid \&\& reply.rank() == answer.key.rank/|simcluster_test

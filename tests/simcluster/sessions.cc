@@ -38,9 +38,8 @@ v1alpha1::Registered ToMessage(const SendRegistered& from) {
 void ClusterSim::Connect(Node& node) {
   if (node.session != 0 || monotonic_ < node.retry_at) return;
   if (node.cut) return Retry(node, absl::UnavailableError("no route"), /*registered=*/false);
-  if (!calm_ && !node.membership.cluster_id.empty() && Pick(50) == 0) {
-    return ComeToAnotherCluster(node);
-  }
+  const bool registered_before = node.next_beat > absl::ZeroDuration();
+  if (!calm_ && registered_before && Pick(50) == 0) return ComeToAnotherCluster(node);
   node.session = next_session_++;
   node.order = daemon::SendOrder(monotonic_);
   node.up.emplace_back(Registration(node));
