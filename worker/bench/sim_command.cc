@@ -68,7 +68,7 @@ std::string Summary(const SimOptions& options, const SimFigures& figures) {
                            PlayedPlanName(options) == std::string(name) ? ", played" : ""));
     };
     plan(GivenPlanName(options), cell.given_seconds, cell.given_fits ? "" : ", more memory");
-    plan(kFoundPlanName, cell.seconds, cell.exact ? ", the shortest" : "");
+    plan(kFoundPlanName, cell.seconds, cell.exact ? ", shortest" : "");
     time("cell, lower bound", cell.lower_bound, "of every plan, no contention");
   }
   time("t_comp", figures.t_comp, "");
