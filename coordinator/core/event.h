@@ -192,7 +192,7 @@ struct RankWarned {
   std::string reason;
   std::string message;
 };
-// A report that concerns only the service (a profile): it is counted and acknowledged.
+// A report that concerns only the service (a profile, samples): it is counted and acknowledged.
 struct OtherReport {};
 
 // Errors, after which nothing has changed: NotFound (no such job or rank: drop the report), Aborted

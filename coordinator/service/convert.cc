@@ -341,6 +341,7 @@ absl::StatusOr<RankReported> FromProto(const v1alpha1::RankReport& message,
       event.report = Exited(message.exit());
       return event;
     case Report::kProfile:
+    case Report::kSamples:
       event.report = coordinator::OtherReport{};
       return event;
     case Report::kWarning:

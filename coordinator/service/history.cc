@@ -33,6 +33,7 @@ template <class From, class To>
 void CopyChoices(const From& from, To* to) {
   to->set_merged_wgrads(from.merged_wgrads());
   *to->mutable_warm_ups() = from.warm_ups();
+  to->set_epoch_sequences(from.epoch_sequences());
 }
 
 }  // namespace
@@ -71,6 +72,7 @@ JobHistory::JobHistory(const std::string& summary) {
       Restore(message.job().progress());
       if (message.job().has_profile()) profile_ = message.job().profile();
       CopyChoices(message.job(), &choices_);
+      samples_ = {message.job().samples().begin(), message.job().samples().end()};
     } else {
       steps_.emplace_back(message.step().step(), message.step().SerializeAsString());
       step_bytes_ += static_cast<int64_t>(steps_.back().second.size());
@@ -98,6 +100,7 @@ void JobHistory::DescribeEnded(const std::string& summary, v1alpha1::Job* job) {
   *job->mutable_progress() = message.job().progress();
   if (message.job().has_profile()) *job->mutable_profile() = message.job().profile();
   CopyChoices(message.job(), job);
+  *job->mutable_samples() = message.job().samples();
 }
 
 void JobHistory::NoteEvaluation(const v1alpha1::StepReport& step) {
@@ -198,6 +201,17 @@ v1alpha1::Progress JobHistory::Live(const coordinator::JobRecord& record) const 
   return progress;
 }
 
+void JobHistory::AddSamples(const v1alpha1::Samples& samples) {
+  while (!samples_.empty() && samples_.back().step() >= samples.step()) samples_.pop_back();
+  samples_.push_back(samples);
+  int64_t bytes = 0;
+  for (const v1alpha1::Samples& kept : samples_) bytes += static_cast<int64_t>(kept.ByteSizeLong());
+  while (!samples_.empty() && (samples_.size() > kMaxSamples || bytes > kMaxSampleBytes)) {
+    bytes -= static_cast<int64_t>(samples_.front().ByteSizeLong());
+    samples_.pop_front();
+  }
+}
+
 void JobHistory::SetChoices(const v1alpha1::RankPrepared& prepared) {
   CopyChoices(prepared, &choices_);
 }
@@ -207,6 +221,7 @@ void JobHistory::Describe(const coordinator::JobRecord& record, v1alpha1::Job* j
   job->mutable_progress()->set_total_steps(record.total_steps);  // a resume may have added some
   if (profile_) *job->mutable_profile() = *profile_;
   CopyChoices(choices_, job);
+  *job->mutable_samples() = {samples_.begin(), samples_.end()};
 }
 
 std::set<size_t> JobHistory::StepsOfCurve(size_t most) const {

@@ -38,7 +38,14 @@ class JobHistory {
   // The steps that an attempt does again replace those of the attempt before.
   void AddStep(int32_t rank, const v1alpha1::StepReport& step);
   void SetProfile(const v1alpha1::Profile& profile) { profile_ = profile; }
-  // Keeps what the ranks chose, which is equal for every rank.
+  // Keeps the newest texts, at most kMaxSamples and kMaxSampleBytes of them. Those of a step that
+  // an attempt does again replace those of the attempt before.
+  static constexpr size_t kMaxSamples = 4;
+  static constexpr int64_t kMaxSampleBytes = 64 << 10;
+  void AddSamples(const v1alpha1::Samples& samples);
+  // The step of the newest texts; 0: none.
+  int64_t sampled_step() const { return samples_.empty() ? 0 : samples_.back().step(); }
+  // Keeps what the ranks chose and found, which is equal for every rank.
   void SetChoices(const v1alpha1::RankPrepared& prepared);
 
   // Returns the first step of rank 0 after `step`, or nothing if there is none yet.
@@ -50,7 +57,7 @@ class JobHistory {
   std::vector<std::string> Curve(size_t most) const;
   std::vector<std::string> Newest(size_t most) const;
 
-  // Fills in progress, profile and what the ranks chose.
+  // Fills in progress, profile, samples and what the ranks chose.
   void Describe(const coordinator::JobRecord& record, v1alpha1::Job* job) const;
 
   // As Describe, from the result of Summary.
@@ -78,8 +85,9 @@ class JobHistory {
   int32_t attempt_ = 0;                                // of the newest step; 0: none yet
   double first_loss_ = 0;
   int64_t skipped_updates_ = 0;
-  v1alpha1::RankPrepared choices_;  // merged_wgrads and warm_ups alone
+  v1alpha1::RankPrepared choices_;  // merged_wgrads, warm_ups and epoch_sequences alone
   std::optional<v1alpha1::Profile> profile_;
+  std::deque<v1alpha1::Samples> samples_;  // by step
   // Set when read from a summary, until a step is added.
   std::optional<v1alpha1::Progress> final_progress_;
 };

@@ -151,10 +151,11 @@ absl::Status Hub::OnReport(const v1alpha1::RankReport& report, const std::string
   }
   // An error ends the session. A repeat is already in the history.
   if (!result.status.ok() || !result.fresh) return result.status;
+  const v1alpha1::RankPrepared& prepared = report.prepared();
   const bool step = report.has_step(), profile = report.has_profile(),
-             chosen = report.has_prepared() && (report.prepared().merged_wgrads() > 0 ||
-                                                report.prepared().warm_ups_size() > 0);
-  if (!step && !profile && !chosen) return absl::OkStatus();
+             chosen = prepared.merged_wgrads() > 0 || prepared.warm_ups_size() > 0 ||
+                      prepared.epoch_sequences() > 0;
+  if (!step && !profile && !chosen && !report.has_samples()) return absl::OkStatus();
   auto record = driver_->Read([&report](const Core& core) -> std::optional<JobRecord> {
     const JobRecord* found = core.FindJobByUid(report.job_uid());
     if (found == nullptr) return std::nullopt;
@@ -168,7 +169,8 @@ absl::Status Hub::OnReport(const v1alpha1::RankReport& report, const std::string
     history.AddStep(report.rank(), named);
   }
   if (profile) history.SetProfile(report.profile());
-  if (chosen) history.SetChoices(report.prepared());
+  if (chosen) history.SetChoices(prepared);
+  if (report.has_samples()) history.AddSamples(report.samples());
   NotifyJob(record->id);
   return absl::OkStatus();
 }

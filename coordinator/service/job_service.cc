@@ -74,6 +74,8 @@ absl::Status Resume(Hub& hub, const Call& call, const v1alpha1::ResumeJobRequest
     }
     v1alpha1::JobSpec spec = hub.Describe(found).spec();
     spec.set_steps(request.steps());
+    spec.clear_tokens();  // which gave the length before
+    spec.clear_epochs();
     // Nothing but the steps can be at fault.
     const std::vector<FieldViolation> violations = spec::ViolationsOf(spec);
     if (!violations.empty()) return FieldError("steps", violations[0].description);
@@ -104,9 +106,9 @@ class JobServiceImpl final : public v1alpha1::JobService::CallbackService {
                         .request_id = request->request_id(),
                         .changes = !request->validate_only()},
                        [this, request, job](const Call& call, Finish finish) {
-                         const absl::Status status = service::CreateJob(hub_, *request, call, job);
-                         if (!status.ok() || !request->validate_only()) return finish(status);
-                         InspectJob(hub_, job, std::move(finish));
+                         if (request->job().spec().epochs() > 0)
+                           return CreateJobOfEpochs(hub_, *request, call, job, std::move(finish));
+                         CreateAndLook(hub_, *request, call, job, std::move(finish));
                        });
   }
   ServerUnaryReactor* GetJob(CallbackServerContext* context, const v1alpha1::GetJobRequest* request,

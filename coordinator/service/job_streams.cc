@@ -59,7 +59,8 @@ class Watch final : public WriteStream<WatchJobResponse> {
     const auto record = hub_.FindJob(job_id_);
     if (!record) return Close(absl::NotFoundError(absl::StrCat("no job \"", job_id_, "\"")));
     const bool ended = coordinator::IsEnded(record->state);
-    const bool news = Differs(*record);
+    const int64_t sampled = hub_.HistoryOf(*record).sampled_step();
+    const bool news = Differs(*record) || sampled != sampled_;
     // The end of a job is its last message unless it is also the first.
     if (news && (!ended || !sent_)) return WriteJob(*record);
     if (const auto step = hub_.HistoryOf(*record).NextStep(last_step_)) {
@@ -81,6 +82,7 @@ class Watch final : public WriteStream<WatchJobResponse> {
   void WriteJob(const JobRecord& record) {
     WatchJobResponse response;
     *response.mutable_job() = hub_.Describe(record);
+    sampled_ = hub_.HistoryOf(record).sampled_step();
     sent_ = record;
     for (auto& rank : sent_->ranks) rank.last_step = 0;
     Write(std::move(response));
@@ -90,6 +92,7 @@ class Watch final : public WriteStream<WatchJobResponse> {
   std::string job_id_;
   int64_t last_step_;
   std::optional<JobRecord> sent_;  // last sent, without step numbers
+  int64_t sampled_ = 0;            // the step of the newest texts that were sent
 };
 
 class Logs final : public WriteStream<StreamJobLogsResponse>, public RunFilePort {

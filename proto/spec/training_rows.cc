@@ -78,7 +78,22 @@ std::vector<Field> TrainingRows() {
                "model.initial_weights, only writes these weights as a checkpoint.",
        .range = {0, 1e9},
        .unit = "steps",
-       .required = "always"},
+       .required = "without tokens or epochs"},
+      {.path = "tokens",
+       .help =
+           "The length of the job in tokens, instead of steps: as many steps as consume them, the "
+           "last one whole.",
+       .range = {0, 1e15},
+       .unit = "tokens",
+       .derived = "none: steps or epochs give the length"},
+      {.path = "epochs",
+       .help =
+           "The length of the job in passes over its training data, instead of steps. A worker "
+           "counts the steps of an epoch when the job is submitted. Of a blend, an epoch has as "
+           "many samples as all its parts together.",
+       .range = {0, 1e6},
+       .unit = "epochs",
+       .derived = "none: steps or tokens give the length"},
       {.path = "micro_batch_size",
        .help = "Number of sequences that run through the model at once; at least 2 for schedules "
                "with slices. Memory for activations grows with it.",
@@ -280,6 +295,34 @@ std::vector<Field> TrainingRows() {
                "this.",
        .range = {0, Range::kUnbounded},
        .value = "0"},
+      {.path = "sample",
+       .help =
+           "Continues prompts with the model of a checkpoint, while training continues. `stretto "
+           "job watch` and `stretto job describe` show the texts.",
+       .derived = "never",
+       .optional = true},
+      {.path = "sample.interval_steps",
+       .help = "Number of steps between samples, a multiple of checkpoint.interval_steps, because "
+               "text comes from checkpoints. The last checkpoint is sampled too.",
+       .range = {1, 1e9},
+       .unit = "steps",
+       .required = "always"},
+      {.path = "sample.prompts",
+       .help = "Texts to continue: 1 to 8, of at most 2048 bytes each.",
+       .required = "always"},
+      {.path = "sample.tokens",
+       .help =
+           "Maximum number of tokens of each text. It ends earlier with the document, and at the "
+           "sequence length of the model.",
+       .range = {1, 512},
+       .unit = "tokens",
+       .value = "40"},
+      {.path = "sample.temperature",
+       .help =
+           "0 always chooses the likeliest token; above 1 flattens the distribution. The seed of "
+           "the choices is that of the job.",
+       .range = {0, 100},
+       .value = "0.8"},
   };
 }
 

@@ -6,6 +6,7 @@ cancellation, and which exception an error becomes.
   client_test.py     (the installed package is on PYTHONPATH)
 """
 import asyncio
+import datetime
 import inspect
 import logging
 import unittest
@@ -181,15 +182,71 @@ class ClientCases:
     # ---- logs, metrics, traces
 
     def test_a_log_has_each_line_once_across_a_loss(self):
-        def lines(rank, data):
-            return pb.StreamJobLogsResponse(rank=rank, data=data)
+        def lines(rank, data, offset):
+            return pb.StreamJobLogsResponse(
+                rank=rank, data=data, end=pb.LogPosition(rank=rank, epoch=7, offset=offset))
 
         server = self.serve(StreamJobLogs=[
-            [lines(0, b"a\n"), lines(1, b"x\n"), SHUTDOWN],
-            [lines(0, b"a\nb\n"), lines(1, b"x\n"), lines(1, b"\xff\n")]])
+            [lines(0, b"a\n", 2), lines(1, b"x\n", 2), SHUTDOWN],
+            [lines(0, b"b\n", 4), lines(1, b"\xff\n", 4)]])
         self.assertEqual(self.client(server).stream("logs", "gpt", follow=True),
                          [(0, "a\n"), (1, "x\n"), (0, "b\n"), (1, "\ufffd\n")])
-        self.assertFalse(server.requests[0].HasField("rank"))
+        first, second = server.requests
+        self.assertFalse(first.HasField("rank"))
+        self.assertEqual(len(first.after), 0)
+        self.assertEqual([(end.rank, end.epoch, end.offset) for end in second.after],
+                         [(0, 7, 2), (1, 7, 2)])
+
+    def test_lines_of_a_log_are_selected_there(self):
+        server = self.serve(StreamJobLogs=[[]])
+        client = self.client(server)
+        noon = datetime.datetime(2026, 11, 26, 12, tzinfo=datetime.timezone.utc)
+        client.stream("logs", "gpt", tail=0, since=noon, grep="loss")
+        selection = server.requests[0].selection
+        self.assertTrue(selection.HasField("tail_lines"))
+        self.assertEqual((selection.tail_lines, selection.grep, selection.since.seconds),
+                         (0, "loss", int(noon.timestamp())))
+        client.stream("logs", "gpt")
+        self.assertFalse(server.requests[1].selection.ListFields())
+        with self.assertRaisesRegex(stretto.InvalidInput, "tail: found -1, expected at least 0"):
+            client.stream("logs", "gpt", tail=-1)
+        with self.assertRaisesRegex(stretto.InvalidInput, "since: found .*without a time zone"):
+            client.stream("logs", "gpt", since=datetime.datetime(2026, 11, 26))
+        self.assertEqual(len(server.requests), 2)
+
+    # ---- lists
+
+    def test_a_list_has_all_pages_of_what_is_selected(self):
+        pages = [pb.ListJobsResponse(jobs=[job()], next_page_token="more"),
+                 pb.ListJobsResponse(jobs=[job(pb.Job.FAILED)])]
+        server = self.serve(ListJobs=pages)
+        jobs = self.client(server).call("jobs", project="speech", states=["running", "failed"],
+                                        labels={"team": "asr", "sweep": None})
+        self.assertEqual([one.state for one in jobs], [pb.Job.RUNNING, pb.Job.FAILED])
+        self.assertEqual([request.page_token for request in server.requests], ["", "more"])
+        for request in server.requests:
+            self.assertEqual(request.project, "speech")
+            self.assertEqual(list(request.states), [pb.Job.RUNNING, pb.Job.FAILED])
+            self.assertEqual([(one.key, one.HasField("value"), one.value)
+                              for one in request.labels],
+                             [("team", True, "asr"), ("sweep", False, "")])
+
+    def test_a_state_that_no_job_has_is_refused_here(self):
+        server = self.serve(ListJobs=[pb.ListJobsResponse()])
+        client = self.client(server)
+        self.assertEqual(client.call("jobs", states="running"), [])
+        with self.assertRaisesRegex(stretto.InvalidInput, "states: found 'runing', expected one of:"
+                                    ' pending, .*; did you mean "running"'):
+            client.call("jobs", states=["runing"])
+        self.assertEqual(len(server.requests), 1)
+
+    def test_a_job_resumes_with_more_steps_or_as_it_was(self):
+        server = self.serve(ResumeJob=[job()])
+        client = self.client(server)
+        client.call("resume", "gpt")
+        client.call("resume", "gpt", steps=90)
+        self.assertEqual([request.HasField("steps") for request in server.requests], [False, True])
+        self.assertEqual(server.requests[1].steps, 90)
 
     def test_a_log_that_is_not_followed_is_asked_for_once(self):
         server = self.serve(StreamJobLogs=[[SHUTDOWN]])

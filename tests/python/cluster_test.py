@@ -176,6 +176,27 @@ class ClusterTest(Daemons):
         with self.assertRaises(stretto.NotFound):
             self.client.get("first-job")
 
+    def test_jobs_are_found_by_label_and_state_and_continue(self):
+        for name, labels in (("one", {"sweep": "a"}), ("two", {"sweep": "b", "kept": ""})):
+            self.client.submit({**JOB, "steps": 2, "labels": labels}, name=name)
+            self.assertEqual(self.client.wait(name).state, stretto.Job.SUCCEEDED)
+
+        def found(**selected):
+            return [job.name for job in self.client.jobs(**selected)]
+
+        self.assertEqual(found(labels={"sweep": "a"}), ["jobs/one"])
+        self.assertEqual(found(labels={"sweep": None}, states=["succeeded"]),
+                         ["jobs/two", "jobs/one"])
+        self.assertEqual(found(labels={"sweep": "a", "kept": None}), [])
+        self.assertEqual(found(labels={"sweep": None}, states=["failed", "running"]), [])
+        with self.assertRaises(stretto.InvalidArgument):
+            found(labels={"no label": "x"})
+        self.client.resume("one", steps=4)
+        self.assertEqual(self.client.wait("one").progress.steps, 4)
+        last = [text for rank, text in self.client.logs("one", rank=0, tail=1, grep="step 4 loss")]
+        self.assertEqual(len(last), 1)
+        self.assertRegex(last[0], r"^[^\n]*step 4 loss[^\n]*\n$")
+
     def test_addresses(self):
         with stretto.Client(f"{NOBODY},{self.address}") as client:
             self.assertEqual(len(client.workers()), 1)

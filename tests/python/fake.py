@@ -93,6 +93,12 @@ class Coordinator(job_pb2_grpc.JobServiceServicer):
     def GetJob(self, request, context):
         return self._one("GetJob", request, context)
 
+    def ListJobs(self, request, context):
+        return self._one("ListJobs", request, context)
+
+    def ResumeJob(self, request, context):
+        return self._one("ResumeJob", request, context)
+
     def CancelJob(self, request, context):
         return self._one("CancelJob", request, context)
 

@@ -45,13 +45,15 @@ precision: bf16
 restart: {on: [crash, node_loss], layouts: [{tp_size: 1}]}
 checkpoint: {asynchronous: false}
 seed: 18446744073709551615
+labels: {team: speech, "2024": "1"}
 """
         values = {
             "name": "gpt", "model": {"preset": "gpt-10m", "dropout": 0.1},
             "data": {"blend": [{"prefix": "a", "weight": 0.7}, {"prefix": "2024", "weight": 1}]},
             "optimizer": {"learning_rate": 1e-3, "warmup_steps": 40}, "precision": "bf16",
             "restart": {"on": ("crash", "node_loss"), "layouts": [{"tp_size": 1}]},
-            "checkpoint": {"asynchronous": False}, "seed": 2**64 - 1}
+            "checkpoint": {"asynchronous": False}, "seed": 2**64 - 1,
+            "labels": {"team": "speech", "2024": "1"}}
         read = stretto.parse_job(text)
         self.assertEqual(read.spec, stretto.read_job(values).spec)
         self.assertEqual(read.name, "gpt")
@@ -60,6 +62,7 @@ seed: 18446744073709551615
         self.assertEqual(list(read.spec.restart.on),
                          [pb.RestartSpec.CRASH, pb.RestartSpec.NODE_LOSS])
         self.assertTrue(read.spec.checkpoint.HasField("asynchronous"))
+        self.assertEqual(dict(read.spec.labels), {"team": "speech", "2024": "1"})
 
     def test_a_printed_job_is_a_job_file(self):
         job = "{name: jobs/gpt, uid: 7f, state: running, spec: {steps: 3, seed: 0}, attempt: 1}"
@@ -102,6 +105,9 @@ seed: 18446744073709551615
                      + ", ".join(pb.ModelSpec.DESCRIPTOR.fields_by_name))
         self.refused("parallelism: {tp_sise: 2}", 'j.yaml:1:24: parallelism: unknown field '
                      '"tp_sise"; did you mean "tp_size"?')
+        self.refused("labels: {team: 5}", "j.yaml:1:1: labels[team]: found 5, expected a string; "
+                     'quote it: "5"')
+        self.refused("labels: gpu", 'j.yaml:1:9: labels: found "gpu", expected a mapping')
         self.refused("name: 5", "j.yaml:1:7: name: found 5, expected a string")
         self.refused({"steps": "ten"}, 'steps: found "ten", expected an integer')
         self.refused({"steps": math.inf}, "steps: found inf, expected an integer")
@@ -167,6 +173,11 @@ class TableTest(unittest.TestCase):
         self.assertEqual((row["overlap_ratio"], row["held_out_perplexity"]), (5 / 8, math.e))
         parts = {f"{name.lower()}_seconds" for name in pb.Ledger.Part.keys()}
         self.assertEqual(parts - set(row), {"part_unspecified_seconds"})
+
+    def test_seconds_are_added_as_the_command_adds_them(self):
+        entries = [pb.Ledger.Entry(part=pb.Ledger.IDLE, seconds=value) for value in (0.1, 0.2, 0.3)]
+        (row,) = stretto.metrics_table([pb.StepReport(ledger=pb.Ledger(entries=entries))])
+        self.assertEqual(row["idle_seconds"], 0.1 + 0.2 + 0.3)
 
     def test_a_ledger_has_shares_of_the_wall_time(self):
         table = stretto.ledger_table(self.LEDGER)

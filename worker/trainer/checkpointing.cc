@@ -221,6 +221,7 @@ std::string Checkpointing::Conclude(const std::string& verdict) {
   }
   if (c_.config.rank == 0) {
     c_.reporter.Send(std::move(report));
+    if (ok && c_.on_checkpoint) c_.on_checkpoint(state_.step, std::string(text));
     fenced_ = !ok && absl::IsAborted(CheckFence(c_.config.checkpoint_folder, AttemptOf(c_.config)));
   }
   return ok ? std::string() : std::string(text);

@@ -6,9 +6,12 @@
 
 #include "worker/trainer/profile.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -209,6 +212,23 @@ absl::StatusOr<v1alpha1::Profile> MeasureProfile(const JobConfig& config, const 
                                                  const GroupLinks& training, Communicator& control,
                                                  Backend& backend) {
   return Profiler(config, sampler, training, control, backend).Run();
+}
+
+absl::Status ProfileAndReport(const JobConfig& config, const Sampler& sampler,
+                              const GroupLinks& training, Communicator& control, Backend& backend,
+                              Reporter& reporter) {
+  ASSIGN_OR_RETURN(const v1alpha1::Profile profile,
+                   MeasureProfile(config, sampler, training, control, backend));
+  spdlog::info("profile t_comp {:.4f} t_comm {:.4f} t_ideal_step {:.4f} parity: {}",
+               profile.t_comp(), profile.t_comm(), profile.t_ideal_step(),
+               profile.parity_message());
+  if (!profile.verified_parity())
+    return absl::InternalError(absl::StrCat("parity failed: ", profile.parity_message()));
+  if (config.rank != 0) return absl::OkStatus();
+  v1alpha1::RankReport report;
+  *report.mutable_profile() = profile;
+  reporter.Send(std::move(report));
+  return absl::OkStatus();
 }
 
 }  // namespace stretto::trainer

@@ -11,6 +11,7 @@
 #include "worker/data/sampler.h"
 #include "worker/trainer/job_config.h"
 #include "worker/trainer/rank_engine.h"
+#include "worker/trainer/reporter.h"
 
 namespace stretto::trainer {
 
@@ -22,6 +23,11 @@ namespace stretto::trainer {
 absl::StatusOr<v1alpha1::Profile> MeasureProfile(const JobConfig& config, const Sampler& sampler,
                                                  const GroupLinks& training, Communicator& control,
                                                  Backend& backend);
+
+// Does that, logs the result, and reports it from rank 0. Errors also: Internal, parity failed.
+absl::Status ProfileAndReport(const JobConfig& config, const Sampler& sampler,
+                              const GroupLinks& training, Communicator& control, Backend& backend,
+                              Reporter& reporter);
 
 // Writes the host's inputs of a step: the batch, the keys of its random draws and the optimizer's
 // scalars. Returns the number of targets of the step, those of all replicas, over which its loss is

@@ -42,6 +42,7 @@
 #include "worker/trainer/profile.h"
 #include "worker/trainer/rank_device.h"
 #include "worker/trainer/same_tokenizer.h"
+#include "worker/trainer/sampling/sampling.h"
 #include "worker/trainer/saved_state.h"
 #include "worker/trainer/settings_file.h"
 #include "worker/trainer/train_loop.h"
@@ -79,21 +80,36 @@ class RankProcess {
       return {state, reason, reason == ExitReason::kCancelled ? absl::OkStatus() : status};
     }
     ReportPrepared(state);
-    return Train({.config = config_,
-                  .sampler = data_->train(),
-                  .engine = *engine_,
-                  .evaluation = evaluation_.get(),
-                  .control = device_->control(),
-                  .reporter = reporter_,
-                  .flight = flight_,
-                  .trace = *trace_,
-                  .link = link_,
-                  .lease = FromProto(task_.lease()),
-                  .tokenizer_hash = data_->tokenizer_hash(),
-                  .attachments = attachments_,
-                  .snapshot = snapshot_.has_value() ? &*snapshot_ : nullptr,
-                  .terminate = signals_.terminate()},
-                 state);
+    Sampling sampling(SamplingOf(config_.spec, config_.rank, config_.checkpoint_folder),
+                      [this](const v1alpha1::Samples& samples) {
+                        v1alpha1::RankReport report;
+                        *report.mutable_samples() = samples;
+                        reporter_.Send(std::move(report));
+                      });
+    TrainResult result =
+        Train({.config = config_,
+               .sampler = data_->train(),
+               .engine = *engine_,
+               .evaluation = evaluation_.get(),
+               .control = device_->control(),
+               .reporter = reporter_,
+               .flight = flight_,
+               .trace = *trace_,
+               .link = link_,
+               .lease = FromProto(task_.lease()),
+               .tokenizer_hash = data_->tokenizer_hash(),
+               .attachments = attachments_,
+               .snapshot = snapshot_.has_value() ? &*snapshot_ : nullptr,
+               .terminate = signals_.terminate(),
+               .on_checkpoint = [&](int64_t step,
+                                    const std::string& at) { sampling.OnCheckpoint(step, at); }},
+              state);
+    if (!result.status.ok() || result.reason == ExitReason::kCancelled) return result;
+    const AnnouncedWork work(flight_, kPart);
+    sampling.Finish(kPart - absl::Minutes(1), [this] {
+      return signals_.terminate().load() || link_.stop_request(absl::InfiniteDuration()).stop;
+    });
+    return result;
   }
 
  private:
@@ -188,7 +204,8 @@ class RankProcess {
       attachments_ = *std::move(attachments);
     }
     if (config_.profile_steps > 0) {
-      RETURN_IF_ERROR(Profile());
+      RETURN_IF_ERROR(ProfileAndReport(config_, data_->train(), device_->links(),
+                                       device_->control(), device_->backend(), reporter_));
       // Memory that peers still map from the last engine is not free yet.
       RETURN_IF_ERROR(device_->control().Run(Collective::Barrier()));
     }
@@ -233,6 +250,7 @@ class RankProcess {
     *report.mutable_prepared() = PreparedMessage(config_, engine_->arenas(), evaluation_arenas_,
                                                  snapshot_.has_value() ? snapshot_->bytes() : 0);
     report.mutable_prepared()->set_resumed_inexactly(!state.exact);
+    report.mutable_prepared()->set_epoch_sequences(data_->train().samples_per_epoch());
     report.mutable_prepared()->set_peak_flops(device_->peak_flops().value_or(0));
     reporter_.Send(std::move(report));
   }
@@ -282,23 +300,6 @@ class RankProcess {
     RETURN_IF_ERROR(device_->Connect(store, &flight_));
     signals_.Watch([this] { device_->Abort(); },
                    [this] { return IdleTime(config_.run_folder + "/flight.bin"); });
-    return absl::OkStatus();
-  }
-
-  absl::Status Profile() {
-    ASSIGN_OR_RETURN(const v1alpha1::Profile profile,
-                     MeasureProfile(config_, data_->train(), device_->links(), device_->control(),
-                                    device_->backend()));
-    spdlog::info("profile t_comp {:.4f} t_comm {:.4f} t_ideal_step {:.4f} parity: {}",
-                 profile.t_comp(), profile.t_comm(), profile.t_ideal_step(),
-                 profile.parity_message());
-    if (!profile.verified_parity())
-      return absl::InternalError(absl::StrCat("parity failed: ", profile.parity_message()));
-    if (config_.rank == 0) {
-      v1alpha1::RankReport report;
-      *report.mutable_profile() = profile;
-      reporter_.Send(std::move(report));
-    }
     return absl::OkStatus();
   }
 

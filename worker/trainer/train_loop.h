@@ -62,6 +62,8 @@ struct TrainContext {
   const std::atomic<bool>& terminate;
   // Waits between tries to save the end of training.
   std::function<void(absl::Duration)> sleep = absl::SleepFor;
+  // Called by rank 0 when a checkpoint is in its folder; may be empty.
+  std::function<void(int64_t step, const std::string& folder)> on_checkpoint = {};
 };
 
 // The end of a training run.

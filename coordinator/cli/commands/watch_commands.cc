@@ -62,6 +62,9 @@ class Watcher {
     }
     if (!HasEnded(job.state()) && news != news_) line_.Line(news);
     news_ = news;
+    for (const v1alpha1::Samples& samples : samples_.NewsOf(job)) {
+      for (const std::string& text : SampleLines(samples)) line_.Line(text);
+    }
   }
 
   void OnStep(const v1alpha1::StepReport& step) {
@@ -84,6 +87,7 @@ class Watcher {
   const bool quiet_;
   LiveLine line_;
   ProgressTracker tracker_;
+  SampleTracker samples_;
   std::string news_;
 };
 

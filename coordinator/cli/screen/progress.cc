@@ -2,6 +2,7 @@
 #include "coordinator/cli/screen/progress.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/cli/text/figures.h"
@@ -64,6 +65,15 @@ bool ProgressTracker::IsMilestone() const {
   const int64_t every = std::max<int64_t>(1, total_ / kMilestones);
   return step_ == 1 || step_ == total_ || step_ % every == 0 || recent_.back().update_skipped() ||
          recent_.back().norm_not_finite() || recent_.back().has_evaluation();
+}
+
+std::vector<v1alpha1::Samples> SampleTracker::NewsOf(const v1alpha1::Job& job) {
+  std::vector<v1alpha1::Samples> news;
+  for (const v1alpha1::Samples& samples : job.samples()) {
+    if (samples.step() > step_) news.push_back(samples);
+  }
+  if (!news.empty()) step_ = news.back().step();
+  return news;
 }
 
 }  // namespace stretto::cli

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <string>
+#include <vector>
 
 #include "stretto/v1alpha1/job.pb.h"
 
@@ -29,6 +30,16 @@ class ProgressTracker {
   double loss_ = 0;
   bool emulated_ = false;
   std::deque<v1alpha1::StepReport> recent_;
+};
+
+// The texts of a followed job, each once. One thread.
+class SampleTracker {
+ public:
+  // Returns those that the jobs before did not have, oldest first.
+  std::vector<v1alpha1::Samples> NewsOf(const v1alpha1::Job& job);
+
+ private:
+  int64_t step_ = -1;  // of the newest
 };
 
 }  // namespace stretto::cli

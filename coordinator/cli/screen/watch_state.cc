@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "coordinator/cli/screen/watch_state.h"
 
+#include <vector>
+
 #include "absl/strings/str_cat.h"
+#include "coordinator/cli/text/job_text.h"
 
 namespace stretto::cli {
 
@@ -10,6 +13,11 @@ void WatchState::AddJob(const v1alpha1::Job& news, absl::Time now) {
   const std::string checkpoint = news.progress().last_checkpoint();
   if (heard && checkpoint != job.progress().last_checkpoint()) {
     Note(absl::StrCat("checkpoint ", checkpoint), now);
+  }
+  const std::vector<v1alpha1::Samples> texts = samples.NewsOf(news);
+  for (const v1alpha1::Samples& of_step : texts) {
+    if (!heard && &of_step != &texts.back()) continue;  // those before this began
+    for (const std::string& text : SampleLines(of_step)) Note(text, now);
   }
   heard = true;
   job = news;

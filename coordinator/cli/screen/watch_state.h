@@ -8,6 +8,7 @@
 
 #include "absl/time/time.h"
 #include "coordinator/cli/screen/loss_curve.h"
+#include "coordinator/cli/screen/progress.h"
 #include "coordinator/cli/text/job_events.h"
 #include "stretto/v1alpha1/job.pb.h"
 
@@ -21,6 +22,7 @@ struct WatchState {
   v1alpha1::StepReport evaluated = {};           // the newest with an evaluation; step 0: none
   std::deque<double> speeds = {};                // tokens per second of steps, at most kSpeeds
   std::deque<JobEvent> seen = {};  // past events that the job does not keep, at most kSeen
+  SampleTracker samples = {};      // texts of the model, which are such events
   bool heard = false;              // the coordinator has sent the job
   std::string lost = "";           // why there is no coordinator; empty while there is one
 

@@ -150,6 +150,18 @@ std::string EarlyStopText(const Job& job) {
   return "";
 }
 
+// "1.25 done, one has 62 steps of 16.4k tokens"; empty if the ranks have not counted it.
+std::string EpochsText(const Job& job) {
+  const int64_t sequences = job.epoch_sequences(), batch = job.spec().global_batch_size();
+  if (sequences <= 0 || batch <= 0) return "";
+  const auto tokens =
+      static_cast<double>(batch) * static_cast<double>(job.spec().model().sequence_length());
+  return absl::StrFormat("%.2f done, one has %d steps of %s tokens",
+                         static_cast<double>(job.progress().steps()) * static_cast<double>(batch) /
+                             static_cast<double>(sequences),
+                         sequences / batch + (sequences % batch == 0 ? 0 : 1), FormatCount(tokens));
+}
+
 void AddProgress(const Job& job, FieldLines* fields) {
   const v1alpha1::Progress& progress = job.progress();
   std::string steps = StepText(progress);
@@ -158,6 +170,7 @@ void AddProgress(const Job& job, FieldLines* fields) {
                     " left");
   }
   fields->Add("Steps", steps);
+  if (const std::string epochs = EpochsText(job); !epochs.empty()) fields->Add("Epochs", epochs);
   if (progress.steps() > 0) {
     fields->Add("Loss", LossText(progress));
     AddHeldOut(progress, fields);
@@ -272,6 +285,9 @@ std::string DescribeJob(const Job& job, absl::Time now, bool color) {
     if (!stages.empty()) absl::StrAppend(&out, "\nLedger of the stages\n", stages);
   }
   if (job.has_profile()) absl::StrAppend(&out, "\n", ProfileTable(job));
+  if (job.samples_size() > 0) {
+    absl::StrAppend(&out, "\n", absl::StrJoin(SampleLines(*job.samples().rbegin()), "\n"), "\n");
+  }
   return out;
 }
 
@@ -307,6 +323,17 @@ std::string Summary(const Job& job, bool color) {
     absl::StrAppend(&out, "\n", LedgerTable(progress.ledger(), job.spec().has_emulated_link()));
   }
   return out;
+}
+
+std::vector<std::string> SampleLines(const v1alpha1::Samples& samples) {
+  const std::string step = absl::StrCat("sample of step ", samples.step(), ": ");
+  if (!samples.error().empty()) return {absl::StrCat(step, "none, ", Escaped(samples.error()))};
+  std::vector<std::string> lines;
+  for (const v1alpha1::Sample& sample : samples.samples()) {
+    lines.push_back(
+        absl::StrCat(step, "[", Escaped(sample.prompt()), "] ", Escaped(sample.text())));
+  }
+  return lines;
 }
 
 std::string FailureText(const v1alpha1::FirstFailure& failure) {

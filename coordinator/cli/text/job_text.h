@@ -28,6 +28,9 @@ std::string Summary(const v1alpha1::Job& job, bool color);
 // "rank 1 on worker-2 was killed by signal 9 (Killed) at step 12, backward".
 std::string FailureText(const v1alpha1::FirstFailure& failure);
 
+// "sample of step 20: [Once upon a time] there was", a line for each text.
+std::vector<std::string> SampleLines(const v1alpha1::Samples& samples);
+
 // Whether a message repeats that of the first failure, which is shown once.
 bool SaysFirstFailure(const v1alpha1::Job& job, const std::string& text);
 

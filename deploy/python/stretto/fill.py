@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from google.protobuf.descriptor import EnumDescriptor, FieldDescriptor
+from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
 from google.protobuf.message import Message
 
 from stretto.errors import InvalidInput
@@ -138,7 +138,8 @@ class _Filler:
         if value is None:
             raise self.fault(path, f"found nothing, expected {_expected(field)}")
         if _is_map(field):
-            self.map(target, field, value, path)
+            assert field.message_type is not None
+            self.map(target, field.message_type, value, path)
         elif _is_repeated(field):
             self.list(target, field, value, path)
         elif field.cpp_type == FieldDescriptor.CPPTYPE_MESSAGE:
@@ -158,11 +159,16 @@ class _Filler:
             else:
                 target.append(self.convert(here, item, field))
 
-    def map(self, target: Any, field: FieldDescriptor, value: Any, path: str) -> None:
+    def map(self, target: Any, entry: Descriptor, value: Any, path: str) -> None:
         if not isinstance(value, Mapping):
             raise self.fault(path, f"found {describe(value)}, expected a mapping")
+        of_value = entry.fields_by_name["value"]
         for key, item in value.items():
-            self.fill(target[str(key)], item, f"{path}[{key}]")
+            here = f"{path}[{key}]"
+            if of_value.cpp_type == FieldDescriptor.CPPTYPE_MESSAGE:
+                self.fill(target[str(key)], item, here)
+            else:
+                target[str(key)] = self.convert(here, item, of_value)
 
 
 def fill(message: M, values: Any, place: Place = lambda path: "") -> M:

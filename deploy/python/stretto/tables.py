@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Steps, ledgers and traces as tables: a list of dicts with one set of keys, which pandas takes."""
 import dataclasses
+import functools
+import operator
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -45,8 +47,10 @@ def step_row(step: StepReport) -> dict[str, Any]:
         "wall_seconds": step.wall_seconds}
     entries = step.ledger.entries
     for number, name in _PARTS.items():
-        row[f"{name}_seconds"] = (
-            sum(entry.seconds for entry in entries if entry.part == number) if entries else None)
+        # Added in turn, as the command does: since Python 3.12 sum() has other last bits.
+        row[f"{name}_seconds"] = functools.reduce(
+            operator.add, (entry.seconds for entry in entries if entry.part == number),
+            0) if entries else None
     row["overlap_ratio"] = overlap_ratio(step.ledger)
     held_out = step.evaluation if step.HasField("evaluation") else None
     row["held_out_loss"] = held_out.loss if held_out else None

@@ -98,6 +98,11 @@ void DeriveRestart(v1alpha1::RestartSpec* restart) {
   }
 }
 
+void DeriveSteps(JobSpec* spec) {
+  const int64_t steps = StepsOfTokens(*spec);
+  if (spec->steps() == 0 && steps > 0) spec->set_steps(steps);
+}
+
 void DeriveOptimizer(JobSpec* spec) {
   v1alpha1::OptimizerSpec* optimizer = spec->mutable_optimizer();
   const double rate = optimizer->learning_rate();
@@ -111,6 +116,12 @@ void DeriveOptimizer(JobSpec* spec) {
 }
 
 }  // namespace
+
+int64_t StepsOfTokens(const JobSpec& spec) {
+  const int64_t of_step = int64_t{spec.global_batch_size()} * spec.model().sequence_length();
+  if (spec.tokens() <= 0 || of_step <= 0) return 0;
+  return spec.tokens() / of_step + (spec.tokens() % of_step == 0 ? 0 : 1);
+}
 
 void ExpandPreset(v1alpha1::ModelSpec* model) {
   const ModelPreset* preset = FindPreset(model->preset().c_str());
@@ -152,6 +163,7 @@ JobSpec Normalize(JobSpec spec) {
     parallelism->set_wire(OrDefault(parallelism->wire(), spec.precision()));
   }
   DeriveSlices(&spec);
+  DeriveSteps(&spec);
   DeriveOptimizer(&spec);
   if (spec.has_restart()) DeriveRestart(spec.mutable_restart());
   return spec;

@@ -118,7 +118,7 @@ std::string Place::text() const {
     const EnumValueDescriptor* value = field->enum_type()->FindValueByNumber(enum_value());
     return value == nullptr ? absl::StrCat(enum_value()) : value->name();
   }
-  return get.GetString(*parent, field);
+  return index >= 0 ? get.GetRepeatedString(*parent, field, index) : get.GetString(*parent, field);
 }
 
 std::vector<Place> PlacesOf(const Message& message, absl::string_view path) {

@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "proto/base/ids.h"
+#include "proto/spec/job/normalize.h"
 #include "proto/spec/job/rules.h"
 
 namespace stretto::spec {
@@ -14,10 +15,30 @@ namespace {
 using v1alpha1::JobSpec;
 
 constexpr int64_t kMaxTokensPerStep = int64_t{1} << 31;
+constexpr int kMaxPrompts = 8;
+constexpr size_t kMaxPromptBytes = 2048;
+
+// Steps beside another length are what it comes to. Only a worker can tell how many an epoch has.
+void CheckLength(const JobSpec& spec, Violations* violations) {
+  if (!violations->Sound({"steps", "tokens", "epochs"})) return;
+  if (!violations->Expect(spec.tokens() == 0 || spec.epochs() == 0, "epochs", spec.epochs(),
+                          "nothing, because tokens gives the length") ||
+      !violations->Sound({"global_batch_size", "model.sequence_length"})) {
+    return;
+  }
+  const int64_t steps = StepsOfTokens(spec);
+  violations->Expect(
+      steps == 0 || spec.steps() == steps, "steps", spec.steps(),
+      absl::StrCat(steps, ", which consume ", spec.tokens(), " tokens; leave out steps or tokens"));
+  violations->Expect(
+      spec.epochs() == 0 || spec.steps() > 0, "epochs", spec.epochs(),
+      "a worker that is connected and counts the steps of an epoch; or give steps or tokens");
+}
 
 // 0 steps only write the initial weights as a checkpoint.
 void CheckSteps(const JobSpec& spec, Violations* violations) {
-  if (spec.steps() != 0 || !violations->Sound({"steps"})) return;
+  CheckLength(spec, violations);
+  if (spec.steps() != 0 || !violations->Sound({"steps", "tokens", "epochs"})) return;
   const auto expect = [&](bool ok, absl::string_view why) {
     return violations->Expect(ok, "steps", 0, absl::StrCat("at least 1, because ", why));
   };
@@ -81,6 +102,44 @@ void CheckKeepBest(const JobSpec& spec, Violations* violations) {
                                   "checkpoints"));
 }
 
+void CheckPrompts(const v1alpha1::SampleSpec& sample, Violations* violations) {
+  const char* field = "sample.prompts";
+  const int count = sample.prompts_size();
+  if (!violations->Expect(count > 0 && count <= kMaxPrompts, field, absl::StrCat(count, " prompts"),
+                          absl::StrCat("1 to ", kMaxPrompts))) {
+    return;
+  }
+  for (const std::string& prompt : sample.prompts()) {
+    if (!violations->Expect(!prompt.empty() && prompt.size() <= kMaxPromptBytes, field,
+                            absl::StrCat(prompt.size(), " bytes"),
+                            absl::StrCat("1 to ", kMaxPromptBytes, " bytes each")) ||
+        !violations->Expect(prompt.find('\0') == std::string::npos, field, Quoted(prompt),
+                            "text without NUL bytes")) {
+      return;
+    }
+  }
+}
+
+// Texts come from checkpoints, so there must be one at each of these steps.
+void CheckSample(const JobSpec& spec, Violations* violations) {
+  if (!spec.has_sample()) return;
+  CheckPrompts(spec.sample(), violations);
+  const char* interval = "sample.interval_steps";
+  if (!violations->Sound({interval, "checkpoint.interval_steps"})) return;
+  const int64_t sampled = spec.sample().interval_steps(),
+                saved = spec.checkpoint().interval_steps();
+  if (!violations->Expect(!spec.checkpoint().disabled(), interval, sampled,
+                          "no section sample, because checkpoints are disabled")) {
+    return;
+  }
+  violations->Expect(
+      saved > 0 && sampled % saved == 0, interval, sampled,
+      saved > 0
+          ? absl::StrCat("a multiple of checkpoint.interval_steps ", saved,
+                         ", because text comes from checkpoints")
+          : std::string("checkpoint.interval_steps above 0, because text comes from checkpoints"));
+}
+
 void CheckQueue(const v1alpha1::QueueSpec& queue, Violations* violations) {
   violations->Expect(IsValidName(queue.project()), "queue.project", Quoted(queue.project()),
                      "1 to 63 of [a-z0-9-], starting with a letter and not ending with '-'");
@@ -120,6 +179,7 @@ void CheckTraining(const JobSpec& spec, Violations* violations) {
   CheckOptimizer(spec.optimizer(), violations);
   CheckCheckpoint(spec.checkpoint(), violations);
   CheckKeepBest(spec, violations);
+  CheckSample(spec, violations);
   CheckQueue(spec.queue(), violations);
   CheckTypes(spec, violations);
 }

@@ -46,6 +46,43 @@ std::vector<int64_t> StepsOf(const JobHistory& history) {
   return steps;
 }
 
+v1alpha1::Samples Texts(int64_t step, size_t bytes = 3) {
+  v1alpha1::Samples samples;
+  samples.set_step(step);
+  samples.add_samples()->set_text(std::string(bytes, 'x'));
+  return samples;
+}
+
+std::vector<int64_t> SampledSteps(const v1alpha1::Job& job) {
+  std::vector<int64_t> steps;
+  for (const v1alpha1::Samples& samples : job.samples()) steps.push_back(samples.step());
+  return steps;
+}
+
+TEST(JobHistoryTest, TheNewestSamplesAreKeptAlsoWithTheSummary) {
+  JobHistory history;
+  for (int64_t step = 10; step <= 60; step += 10) history.AddSamples(Texts(step));
+  const auto record = Record("u", coordinator::JobState::kSucceeded);
+  v1alpha1::Job job;
+  history.Describe(record, &job);
+  EXPECT_EQ(SampledSteps(job), (std::vector<int64_t>{30, 40, 50, 60}));
+  EXPECT_EQ(history.sampled_step(), 60);
+  const std::string summary = history.Summary(record);
+  v1alpha1::Job restored, ended;
+  JobHistory(summary).Describe(record, &restored);
+  JobHistory::DescribeEnded(summary, &ended);
+  EXPECT_EQ(SampledSteps(restored), SampledSteps(job));
+  EXPECT_EQ(SampledSteps(ended), SampledSteps(job));
+  history.AddSamples(Texts(45));  // of an attempt that does steps again
+  job.Clear();
+  history.Describe(record, &job);
+  EXPECT_EQ(SampledSteps(job), (std::vector<int64_t>{30, 40, 45}));
+  history.AddSamples(Texts(50, JobHistory::kMaxSampleBytes));  // too large to keep
+  job.Clear();
+  history.Describe(record, &job);
+  EXPECT_TRUE(SampledSteps(job).empty());
+}
+
 TEST(JobHistoryTest, ProgressFollowsTheLastTenSteps) {
   JobHistory history;
   for (int64_t step = 1; step <= 20; ++step) history.AddStep(0, Step(step, step <= 10 ? 9.0 : 0.5));

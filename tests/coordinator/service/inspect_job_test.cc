@@ -62,6 +62,56 @@ TEST_F(InspectJobTest, AWorkerThatGoesAwayHasNotLooked) {
   EXPECT_EQ(job.conditions(0).message(), "worker w0: it lost contact meanwhile");
 }
 
+TEST_F(InspectJobTest, EpochsAreTheStepsThatAWorkerCounts) {
+  FakeWorker worker(*workers_, "w0");
+  worker.Register();
+  v1alpha1::CreateJobRequest request = Request("gpt");
+  request.set_request_id("r-1");
+  v1alpha1::JobSpec& spec = *request.mutable_job()->mutable_spec();
+  spec.clear_steps();
+  spec.set_epochs(2.5);
+  v1alpha1::Inspection found;
+  found.set_steps_of_epoch(7);
+  Job job;
+  ASSERT_TRUE(DryRun(*jobs_, worker, request, &job, found).ok());
+  EXPECT_EQ(job.spec().steps(), 18);
+  EXPECT_EQ(job.spec().epochs(), 2.5);
+  EXPECT_EQ(job.spec().optimizer().decay_steps(), 18);
+  Job again;
+  ASSERT_TRUE(Create(request, &again).ok());  // nobody is asked
+  EXPECT_EQ(again.uid(), job.uid());
+
+  request.set_job_id("other");
+  request.set_request_id("r-2");
+  spec.set_steps(18);
+  EXPECT_TRUE(DryRun(*jobs_, worker, request, &job, found).ok());
+  request.set_job_id("third");
+  request.set_request_id("r-3");
+  spec.set_steps(17);
+  EXPECT_REFUSED(DryRun(*jobs_, worker, request, &job, found), StatusCode::INVALID_ARGUMENT,
+                 "INVALID_FIELD", "spec.steps: found 17, expected 18, 2.5 epochs of 7 steps each");
+}
+
+TEST_F(InspectJobTest, EpochsThatNobodyCountsAreRefused) {
+  v1alpha1::CreateJobRequest request = Request("gpt");
+  v1alpha1::JobSpec& spec = *request.mutable_job()->mutable_spec();
+  spec.clear_steps();
+  spec.set_epochs(2);
+  Job job;
+  EXPECT_REFUSED(Create(request, &job), StatusCode::INVALID_ARGUMENT, "INVALID_FIELD",
+                 "spec.epochs: found 2, expected a worker that is connected");
+  FakeWorker worker(*workers_, "w0");
+  worker.Register();
+  v1alpha1::Inspection found;
+  found.set_not_done("the worker looks at other jobs");
+  EXPECT_REFUSED(DryRun(*jobs_, worker, request, &job, found), StatusCode::INVALID_ARGUMENT,
+                 "INVALID_FIELD", "spec.epochs: found 2", "worker w0: the worker looks at other");
+  // Counted before, as in a job that is printed and submitted again.
+  spec.set_steps(18);
+  EXPECT_TRUE(DryRun(*jobs_, worker, request, &job, found).ok());
+  EXPECT_EQ(job.spec().steps(), 18);
+}
+
 // The job that writes the checkpoint is queued or trains.
 TEST_F(InspectJobTest, ACheckpointThatMayStillComeIsNotLookedFor) {
   FakeWorker worker(*workers_, "w0");

@@ -30,6 +30,11 @@ TEST(AcceptedTest, WeightsDataAndOptionsInAllTheirForms) {
         "}",
         "checkpoint { keep_best: true } eval { interval_steps: 5 prefix: 'held' }",
         "checkpoint { resume_from: 'a/best' }",
+        "tokens: 102400",
+        "epochs: 2.5",
+        "checkpoint { interval_steps: 5 } sample { interval_steps: 10 prompts: 'a\\nb' prompts: "
+        "'c' "
+        "tokens: 512 temperature: 0 }",
         "checkpoint { asynchronous: false disabled: true }",
         "model { initial_weights: 'hf:gpt' } checkpoint { resume_from: 'j' }",
         "model { initial_weights: 'hf:gpt' } steps: 0",

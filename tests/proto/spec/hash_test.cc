@@ -181,6 +181,7 @@ void Change(Message* parent, const FieldDescriptor& field) {
       return set.SetEnumValue(parent, &field, value == 1 ? 2 : 1);
     }
     case FieldDescriptor::CPPTYPE_STRING:
+      if (field.is_repeated()) return set.AddString(parent, &field, "x");
       return set.SetString(parent, &field, set.GetString(*parent, &field) + "x");
     default:  // a type of Protobuf that no field of a spec has
       FAIL() << field.full_name();
@@ -198,7 +199,8 @@ JobSpec FullSpec() {
       "schedule { name: 'domino_hybrid' pipeline { warm_up: [ 3, 1 ] } } "
       "steps: 10 micro_batch_size: 2 global_batch_size: 16 "
       "emulated_link { gigabits_per_second: 1 } profile { steps: 1 } "
-      "eval { interval_steps: 5 early_stop { patience: 2 } } placement {} "
+      "eval { interval_steps: 5 early_stop { patience: 2 } } sample { interval_steps: 5 } "
+      "placement {} "
       "restart { layouts {} layouts {} }"));
 }
 

@@ -5,6 +5,8 @@
 #include <google/protobuf/util/message_differencer.h>
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "proto/spec/presets.h"
 #include "proto/spec/schedules.h"
@@ -76,6 +78,20 @@ TEST(NormalizeTest, WhatHasItsDefaultFollowsAChange) {
   EXPECT_THAT(changed.schedule().parameters().slice_sizes(), ElementsAre(4, 4));
   EXPECT_EQ(changed.parallelism().wire(), v1alpha1::PRECISION_BF16);
   EXPECT_DOUBLE_EQ(changed.optimizer().min_learning_rate(), 1e-3);
+}
+
+// A step of gpt-10m has a sequence of 256 tokens.
+TEST(NormalizeTest, TokensAreAsManyStepsAsConsumeThem) {
+  for (const auto& [tokens, steps] : {std::pair(1, 1), {256, 1}, {257, 2}, {2560, 10}}) {
+    const JobSpec spec = Normalize(SpecWith(absl::StrCat("tokens: ", tokens), kNoSteps));
+    EXPECT_EQ(spec.steps(), steps) << tokens;
+    EXPECT_EQ(spec.optimizer().decay_steps(), steps);
+    EXPECT_TRUE(ViolationsOf(spec).empty());
+  }
+  JobSpec shorter = WithoutDefaults(Normalize(SpecWith("tokens: 2560", kNoSteps)));
+  EXPECT_EQ(shorter.steps(), 0);
+  shorter.set_tokens(5120);
+  EXPECT_EQ(Normalize(shorter).steps(), 20);
 }
 
 TEST(NormalizeTest, EverySpecIsShortenedWithoutLoss) {

@@ -6,10 +6,11 @@ A call goes to the address that served last. If there are several, it goes to on
 until one is connected and leads. A call itself is not repeated, because the coordinator might have
 carried it out; streams are, from where they were.
 """
+import datetime
 import os
 import time
 import uuid
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from typing import Any
 
 import grpc
@@ -19,6 +20,7 @@ from stretto.cluster import Cluster, choose_cluster
 from stretto.errors import CallError, InvalidInput, NotFound, Unavailable
 from stretto.job_file import JobFile, read_job
 from stretto.reconnect import Reconnector
+from stretto.selection import list_request, log_selection
 from stretto.tables import RankTrace, Table, ledger_table, metrics_table
 from stretto.tls import TlsFiles, look
 from stretto.v1alpha1 import job_pb2 as pb
@@ -134,13 +136,17 @@ class AsyncClient:
     async def get(self, name: str) -> pb.Job:
         return await self._job_call("GetJob", pb.GetJobRequest(name=_job(name)))
 
-    async def jobs(self, *, project: str = "") -> list[pb.Job]:
-        """All jobs, newest first."""
+    async def jobs(self, *, project: str = "", states: Iterable[str] = (),
+                   labels: Mapping[str, str | None] | None = None) -> list[pb.Job]:
+        """The jobs of this project, in one of these states, with all of these labels; newest first.
+        A state is a word such as "running". The value None stands for any value of a label. Errors:
+        InvalidInput; InvalidArgument for labels that no job can have."""
+        selected = list_request(project, states, labels)
         jobs: list[pb.Job] = []
         token = ""
         while True:
-            page = await self._call("jobs", "ListJobs", pb.ListJobsRequest(
-                page_size=1000, page_token=token, project=project))
+            selected.page_token = token
+            page = await self._call("jobs", "ListJobs", selected)
             jobs += page.jobs
             token = page.next_page_token
             if not token:
@@ -157,8 +163,11 @@ class AsyncClient:
     async def suspend(self, name: str) -> pb.Job:
         return await self._job_call("SuspendJob", pb.SuspendJobRequest(name=_job(name)))
 
-    async def resume(self, name: str) -> pb.Job:
-        return await self._job_call("ResumeJob", pb.ResumeJobRequest(name=_job(name)))
+    async def resume(self, name: str, *, steps: int | None = None) -> pb.Job:
+        """Lets a job continue that is suspended, failed or was cancelled; with more `steps` than it
+        had, also one that succeeded."""
+        return await self._job_call("ResumeJob",
+                                    pb.ResumeJobRequest(name=_job(name), steps=steps))
 
     async def delete(self, name: str) -> pb.Job:
         """Deletes a job that has ended, and returns it as it was."""
@@ -210,26 +219,27 @@ class AsyncClient:
                     job = event
         return job
 
-    async def logs(self, name: str, *, rank: int | None = None, follow: bool = False
+    async def logs(self, name: str, *, rank: int | None = None, follow: bool = False,
+                   tail: int | None = None, since: datetime.datetime | None = None, grep: str = ""
                    ) -> AsyncGenerator[tuple[int, str], None]:
-        """Yields (rank, complete lines), each line once. With `follow` until the job has ended,
-        across restarts of the coordinator."""
+        """Yields (rank, complete lines), each line once: all, or of each rank the newest `tail`
+        lines, those written `since` then, and those that the regular expression `grep` (RE2)
+        matches somewhere. With `follow` until the job has ended, across restarts of the
+        coordinator."""
         reconnector = Reconnector(str(self.cluster), self.give_up)
-        shown: dict[int, int] = {}  # bytes of each rank; a new stream starts at the beginning
+        read: dict[int, pb.LogPosition] = {}  # by rank
+        selection = log_selection(tail, since, grep)
         while True:
-            request = pb.StreamJobLogsRequest(name=_job(name), rank=rank, follow=follow)
-            seen: dict[int, int] = {}
+            request = pb.StreamJobLogsRequest(name=_job(name), rank=rank, follow=follow,
+                                              selection=selection, after=list(read.values()))
             reconnector.opened(may_stay_silent=True)
             try:
                 async with aclosing(self._stream("StreamJobLogs", request)) as stream:
                     async for response in stream:
                         reconnector.connected()
-                        of, data = response.rank, response.data
-                        fresh = data[max(shown.get(of, 0) - seen.get(of, 0), 0):]
-                        seen[of] = seen.get(of, 0) + len(data)
-                        shown[of] = max(shown.get(of, 0), seen[of])
-                        if fresh:
-                            yield of, fresh.decode("utf-8", "replace")
+                        read[response.rank] = response.end
+                        if response.data:
+                            yield response.rank, response.data.decode("utf-8", "replace")
                 return
             except CallError as error:
                 if not follow:

@@ -83,7 +83,8 @@ TEST(ExplainTest, AnUnknownPathNamesTheNearestAndAll) {
             "job.spec has no field \"shedule\"; did you mean \"schedule\"? It is one of: model, "
             "data, parallelism, schedule, optimizer, precision, steps, micro_batch_size, "
             "global_batch_size, seed, checkpoint, device, emulated_link, profile, eval, "
-            "placement, restart, queue, deterministic, labels");
+            "placement, restart, queue, deterministic, labels, "
+            "sample, tokens, epochs");
   EXPECT_THAT(
       std::string(ExplainField("jib").status().message()),
       StartsWith("no field \"jib\"; did you mean \"job\"? It is one of: job, worker, spec"));

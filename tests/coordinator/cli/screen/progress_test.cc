@@ -95,6 +95,18 @@ TEST(ProgressTest, AFewMilestonesInALongJob) {
   EXPECT_EQ(milestones, 21);
 }
 
+TEST(SampleTrackerTest, EachTextIsNewsOnce) {
+  Job job;
+  job.add_samples()->set_step(10);
+  job.add_samples()->set_step(20);
+  SampleTracker tracker;
+  EXPECT_EQ(tracker.NewsOf(job).size(), 2u);
+  EXPECT_TRUE(tracker.NewsOf(job).empty());
+  job.mutable_samples()->DeleteSubrange(0, 1);
+  job.add_samples()->set_step(30);
+  ASSERT_EQ(tracker.NewsOf(job).size(), 1u);
+}
+
 TEST(LiveLineTest, IsRewrittenCutAndCleared) {
   std::ostringstream out, err;
   Terminal terminal{.out = out, .err = err, .live = true, .width = 6};

@@ -394,5 +394,36 @@ TEST(DescribeTest, AFailureIsSaidOnce) {
   EXPECT_EQ(count("the first failure"), 2) << text;
 }
 
+TEST(DescribeTest, EpochsOfTheDataAreCountedInSteps) {
+  Job job = SomeJob();
+  EXPECT_THAT(DescribeJob(job, absl::UnixEpoch(), false), Not(HasSubstr("Epochs")));
+  job.mutable_progress()->set_steps(50);
+  job.mutable_spec()->set_global_batch_size(8);
+  job.mutable_spec()->mutable_model()->set_sequence_length(128);
+  job.set_epoch_sequences(161);
+  EXPECT_THAT(DescribeJob(job, absl::UnixEpoch(), false),
+              ::testing::ContainsRegex("Epochs: +2.48 done, one has 21 steps of 1.0k tokens\n"));
+}
+
+TEST(DescribeTest, TheNewestSamplesAreShownOnALineEach) {
+  Job job = SomeJob();
+  v1alpha1::Samples* samples = job.add_samples();
+  samples->set_step(10);
+  samples->add_samples()->set_text("ancient");
+  samples = job.add_samples();
+  samples->set_step(20);
+  samples->add_samples()->set_prompt("Once");
+  samples->mutable_samples(0)->set_text(" upon\n a \x1b[31mtime");
+  samples->add_samples()->set_prompt("b");
+  const std::string text = DescribeJob(job, absl::UnixEpoch(), false);
+  EXPECT_THAT(text, HasSubstr("\nsample of step 20: [Once]  upon\\n a \\x1b[31mtime\n"
+                              "sample of step 20: [b] \n"));
+  EXPECT_THAT(text, Not(HasSubstr("ancient")));
+  samples->clear_samples();
+  samples->set_error("no tokenizer");
+  EXPECT_THAT(SampleLines(*samples),
+              ::testing::ElementsAre("sample of step 20: none, no tokenizer"));
+}
+
 }  // namespace
 }  // namespace stretto::cli

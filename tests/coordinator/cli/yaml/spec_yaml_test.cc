@@ -349,7 +349,8 @@ TEST(ToYamlTest, EnumsTimesAndAwkwardStrings) {
             "name: jobs/a\nuid: \"\"\nstate: succeeded\nconditions:\n- type: \"\"\n  reason: \"\"\n"
             "  message: \"true\"\ncreate_time: \"2023-11-14T22:13:20Z\"\nattempt: 0\nepoch: 0\n"
             "placement: []\nsubmit_to_first_step: \"0.500s\"\nmerged_wgrads: 0\nwarm_ups: []\n"
-            "attempts: []\nrestarts: 0\nowner: \"\"\n");
+            "attempts: []\nrestarts: 0\nowner: \"\"\n"
+            "samples: []\nepoch_sequences: 0\n");
 }
 
 TEST(ToJsonTest, UsesShortNamesAndNumbers) {

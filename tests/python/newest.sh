@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Runs the tests of the Python client with the newest Python of this machine, and with the newest libraries that PyPI has for
+# it; the other tests use Debian's Python and libraries, the oldest that the client supports. Skipped where there is no newer
+# Python than Debian's, or no PyPI.
+#
+#   newest.sh SITE ENVIRONMENT SOURCE BIN
+#
+#   SITE         the installed package
+#   ENVIRONMENT  a folder for the virtual environment, which is made once
+set -euo pipefail
+site=$1 environment=$2 source=$3 bin=$4
+here=$(dirname "${BASH_SOURCE[0]}")
+
+newest() {
+  local python best=0.0 path=
+  shopt -s nullglob
+  for python in "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.*/bin/python3 $(compgen -c python3. | sort -u | xargs -r -n1 which); do
+    local version
+    version=$("$python" -c 'import sys, venv, ensurepip; print("%d.%d" % sys.version_info[:2])' 2> /dev/null) || continue
+    if [[ $(printf '%s\n' "$best" "$version" | sort -V | tail -1) == "$version" && $version != "$best" ]]; then
+      best=$version path=$python
+    fi
+  done
+  echo "$best $path"
+}
+
+read -r version python <<< "$(newest)"
+oldest=$(/usr/bin/python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+if [[ $(printf '%s\n' "$oldest" "$version" | sort -V | tail -1) == "$oldest" ]]; then
+  echo "skipped: found no Python newer than $oldest here (PATH, ~/.pyenv/versions)"
+  exit 77
+fi
+if [[ ! -e "$environment/complete" || $(cat "$environment/complete") != "$version" ]]; then
+  rm -rf "$environment"
+  "$python" -m venv "$environment"
+  "$environment/bin/pip" install -q --retries 1 --timeout 20 grpcio protobuf PyYAML ||
+    { echo "skipped: found no libraries for Python $version (PyPI)"; exit 77; }
+  # Without these the exports and the data frames are not tested.
+  for extra in pandas tensorboard wandb; do
+    "$environment/bin/pip" install -q --retries 1 --timeout 20 --only-binary :all: "$extra" ||
+      echo "not tested: found no $extra for Python $version (PyPI)"
+  done
+  echo "$version" > "$environment/complete"
+fi
+export STRETTO_PYTHON=$environment/bin/python
+echo "Python $version: $("$environment/bin/pip" freeze | tr '\n' ' ')"
+"$here/run.sh" "$site" spec_test.py "$source"
+"$here/run.sh" "$site" client_test.py
+code=0
+"$here/run.sh" "$site" exports_test.py || code=$?
+((code == 0 || code == 77)) || exit "$code"
+"$here/run.sh" "$site" cluster_test.py "$source" "$bin"
