@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The path of somebody new to Stretto, as it is documented: quickstart, watching, a picture of a step, the page, dashboards, and the
-# package in a clean Debian root. One line per stage with its seconds, then a summary. Needs a built tree to take minutes only.
+# The path of somebody new to Stretto, as it is documented: quickstart, watching, a picture of a step, the page, the Python
+# client, dashboards, the package in a clean Debian root, and the container image where buildah is. One line per stage with its seconds, then a summary. Needs a built tree to take minutes only.
 #
 #   tests/integration/newcomer.sh [--keep]
 #
@@ -82,14 +82,35 @@ page() {
   address=$(sed -n 's/^page  *//p' "$work/up.log")
   python3 - "$address" <<'PYTHON'
 import json, sys, urllib.request
+address, key = sys.argv[1].split("#key=")
+opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+opener.addheaders = [("Authorization", "Bearer " + key)]
 def get(path):
-    return urllib.request.build_opener(urllib.request.ProxyHandler({})).open(sys.argv[1] + path, timeout=10).read().decode()
+    return opener.open(address + path, timeout=10).read().decode()
 assert "<title>Stretto</title>" in get("")
 assert json.loads(get("api/jobs/drawn"))["job"]["state"] == "SUCCEEDED"
 assert len(json.loads(get("api/jobs/drawn/steps"))["curve"]) == 400
 assert get("api/jobs/drawn/timeline.svg").startswith("<svg ")
 PYTHON
 }
+
+# As docs/PYTHON.md has it, with the packages of Debian.
+python_client() {
+  tests/python/install_wheel.sh "$repo" "$work/site" || return
+  PYTHONPATH=$work/site /usr/bin/python3 - "$work/drawn.yaml" <<'PYTHON'
+import sys
+import stretto
+with stretto.Client() as client:
+    client.submit(sys.argv[1], name="from-python")
+    steps = [event for event in client.follow("from-python") if isinstance(event, stretto.StepReport)]
+    assert steps[-1].step == 400, steps[-1]
+    frame = client.metrics("from-python").to_pandas()
+    assert len(frame) == 400 and frame.loss.iloc[-1] < frame.loss.iloc[0], frame
+PYTHON
+}
+
+# Only --full installs what images are built with.
+container() { tests/deploy/container/image_test.py "$repo" "$repo/build/release/packages" "$repo/build/release"; }
 
 dashboards() {
   local fakes=$repo/build/release/tests/integration/gpu/fakes
@@ -121,8 +142,10 @@ stage watch_terminal "stretto job watch, in a terminal"
 stage trace "stretto job trace, for Perfetto"
 stage picture "stretto job timeline, a picture of a step"
 stage page "the page, and what it asks for"
+stage python_client "the Python client submits, follows and makes a table"
 stage dashboards "dashboards and rules, asked of a real Prometheus"
 stage package "the Debian package in a clean root trains a job"
+! command -v buildah >/dev/null || stage container "the container image, alone and as the pods of the manifest"
 echo "$passed passed, $failed failed, $skipped skipped in $((SECONDS - begin)) s"
 ((failed == 0)) || exit 1
 ((skipped == 0)) || exit 77
