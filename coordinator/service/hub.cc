@@ -98,6 +98,7 @@ void Hub::CloseAll(const absl::Status& status) {
 void Hub::CloseRevoked(const tls::Revocations& revocations) {
   const std::set<Stream*> streams = streams_;
   for (Stream* stream : streams) {
+    if (stream->certificate().empty()) continue;  // of this process
     const absl::Status status = revocations.Check(stream->certificate());
     if (!status.ok()) stream->Close(WithReason(status, "CERTIFICATE_REVOKED"));
   }

@@ -38,7 +38,7 @@ namespace stretto::service {
 class Stream {
  public:
   virtual ~Stream() = default;
-  // Of the caller, in PEM; empty without TLS.
+  // Of the caller, in PEM; empty without TLS, and of a reader in this process.
   virtual const std::string& certificate() const = 0;
   // Ends the call with `status` once the write in progress is done.
   virtual void Close(const absl::Status& status) = 0;

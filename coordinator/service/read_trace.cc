@@ -31,6 +31,8 @@ class TraceReading final : public Stream, public RunFilePort {
   TraceReading(Hub& hub, const TraceQuery& query, Done done)
       : hub_(hub), query_(query), done_(std::move(done)) {}
 
+  const std::string& certificate() const override { return certificate_; }
+
   void Close(const absl::Status& status) override { End(status); }
 
   void OnTick() override {
@@ -108,6 +110,7 @@ class TraceReading final : public Stream, public RunFilePort {
   }
 
   Hub& hub_;
+  const std::string certificate_ = {};  // a reader in this process has none
   const TraceQuery query_;
   Done done_;  // null once called
   std::shared_ptr<TraceReading> self_;

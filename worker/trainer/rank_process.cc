@@ -86,24 +86,23 @@ class RankProcess {
                         *report.mutable_samples() = samples;
                         reporter_.Send(std::move(report));
                       });
-    TrainResult result =
-        Train({.config = config_,
-               .sampler = data_->train(),
-               .engine = *engine_,
-               .evaluation = evaluation_.get(),
-               .control = device_->control(),
-               .reporter = reporter_,
-               .flight = flight_,
-               .trace = *trace_,
-               .link = link_,
-               .lease = FromProto(task_.lease()),
-               .tokenizer_hash = data_->tokenizer_hash(),
-               .attachments = attachments_,
-               .snapshot = snapshot_.has_value() ? &*snapshot_ : nullptr,
-               .terminate = signals_.terminate(),
-               .on_checkpoint = [&](int64_t step,
-                                    const std::string& at) { sampling.OnCheckpoint(step, at); }},
-              state);
+    TrainResult result = Train(
+        {.config = config_,
+         .sampler = data_->train(),
+         .engine = *engine_,
+         .evaluation = evaluation_.get(),
+         .control = device_->control(),
+         .reporter = reporter_,
+         .flight = flight_,
+         .trace = *trace_,
+         .link = link_,
+         .lease = FromProto(task_.lease()),
+         .tokenizer_hash = data_->tokenizer_hash(),
+         .attachments = attachments_,
+         .snapshot = snapshot_.has_value() ? &*snapshot_ : nullptr,
+         .terminate = signals_.terminate(),
+         .on_checkpoint = [&](int64_t step, const auto& at) { sampling.OnCheckpoint(step, at); }},
+        state);
     if (!result.status.ok() || result.reason == ExitReason::kCancelled) return result;
     const AnnouncedWork work(flight_, kPart);
     sampling.Finish(kPart - absl::Minutes(1), [this] {
@@ -149,7 +148,7 @@ class RankProcess {
 
   // Makes room for the copies of asynchronous checkpoints. Called by all ranks.
   absl::Status MakeRoomForCopy() {
-    ASSIGN_OR_RETURN(const bool copies, MakesCopies(config_, node_available_));
+    ASSIGN_OR_RETURN(const bool copies, MakesCopies(config_, host_.available));
     ASSIGN_OR_RETURN(snapshot_,
                      MakeSnapshot(copies, config_.checkpoint_asynchronous.value_or(false),
                                   CopyBytes(config_), device_->control()));
@@ -269,9 +268,8 @@ class RankProcess {
   // allocated memory that another counts as available.
   absl::Status CheckFreeMemory() {
     ASSIGN_OR_RETURN(available_, device_->backend().FreeMemory());
-    ASSIGN_OR_RETURN(const HostMemory memory, ReadHostMemory());
-    node_available_ = memory.available;
-    if (config_.on_gpu) RETURN_IF_ERROR(CheckCopies(config_, node_available_));
+    ASSIGN_OR_RETURN(host_, ReadHostMemory());
+    if (config_.on_gpu) RETURN_IF_ERROR(CheckCopies(config_, host_.available));
     if (config_.auto_merge_wgrads) {
       ASSIGN_OR_RETURN(most_merged_wgrads_, MostMergedWgrads(config_, available_));
       return absl::OkStatus();
@@ -322,8 +320,9 @@ class RankProcess {
   std::optional<TrainingData> data_;
   HeldOutData held_out_;  // of a job that evaluates
   std::vector<Attachment> attachments_;
-  int64_t available_ = 0, node_available_ = 0;  // bytes of memory before any rank has taken some
-  int most_merged_wgrads_ = 0;                  // the largest number that fits this rank's memory
+  HostMemory host_;             // before any rank has taken some
+  int64_t available_ = 0;       // bytes of the device, likewise
+  int most_merged_wgrads_ = 0;  // the largest number that fits this rank's memory
   std::unique_ptr<RankDevice> device_;
   std::vector<FlightPhase> phases_;
   std::unique_ptr<RankEngine> engine_;
