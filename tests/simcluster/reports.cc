@@ -63,6 +63,7 @@ RankReported ClusterSim::EventOf(const Report& report) {
                                 report.warning().message()};
       break;
     case RankReport::kFirstOperation:
+    case RankReport::kSamples:
     case RankReport::kProfile:
     case RankReport::REPORT_NOT_SET:
       break;
