@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -269,10 +270,11 @@ TEST_F(AuthorityTest, AKeyThatEverybodyCanReadIsRefused) {
 
 TEST_F(AuthorityTest, WithoutItsKeyNoCertificateIsWritten) {
   Authority authority = Create();
-  ASSERT_TRUE(std::filesystem::create_directory(Path("user-alice.key.new")));
-  std::ofstream(Path("user-alice.key.new/file")) << "in the way";
+  const std::string temporary = absl::StrCat("user-alice.key.tmp-", getpid());
+  ASSERT_TRUE(std::filesystem::create_directory(Path(temporary)));
+  std::ofstream(Path(temporary + "/file")) << "in the way";
   EXPECT_THAT(std::string(authority.Issue(User("alice"), kDay, now_).status().message()),
-              HasSubstr("user-alice.key.new: File exists"));
+              HasSubstr(temporary + ": File exists"));
   EXPECT_EQ(ReadIndex(folder_)->issued.size(), 1u) << "recorded before it would be there";
   EXPECT_FALSE(std::filesystem::exists(Path("user-alice.crt")));
 }
