@@ -18,9 +18,9 @@
 // Where a coordinator has TLS, /api wants the header "Authorization: Bearer KEY" with the key of
 // PageKey; the address /#key=KEY makes a browser send it.
 //
-// A refusal is a line of text: 400 a bad name or token, 401 no key or a wrong one, 403 closed (PageAccess) or asked for under a
-// name that is none of this machine's, 404 no such job or path, 409 a job without steps, 503 no
-// answer in time, or a coordinator that does not serve.
+// A refusal is a line of text: 400 a bad name or token, 401 no key or a wrong one, 403 closed
+// (PageAccess) or asked for under a name that is none of this machine's, 404 no such job or path,
+// 409 a job without steps, 503 no answer in time, or a coordinator that does not serve.
 
 #include <memory>
 #include <string>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // One table has every method. Whether a certificate is revoked, and its kind, are checked before a
-// call is dispatched, where nothing can be forgotten; the role of a user is checked where the job is known, by those who look
-// it up (LookUpJob) and by OnLoop.
+// call is dispatched, where nothing can be forgotten; the role of a user is checked where the job is
+// known, by those who look it up (LookUpJob) and by OnLoop.
 
 #include "coordinator/service/authorize.h"
 

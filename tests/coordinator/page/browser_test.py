@@ -209,7 +209,7 @@ def check(browser, page, key):
     assert not browser.errors, browser.errors
     elsewhere = [url for url in browser.requests if not url.startswith((page, "about:", f"blob:{page}"))]
     assert not elsewhere, elsewhere
-    # What is not there is said, in words.
+    # A job that does not exist is an error in words.
     browser.show(page + "#/jobs/none", "desk", "light")
     browser.until("document.querySelector('main').innerText.includes('no job \"none\"')")
 

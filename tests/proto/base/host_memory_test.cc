@@ -68,7 +68,7 @@ TEST_F(HostMemoryTest, GroupsAboveBoundToo) {
   EXPECT_EQ(Read().available, 6 * kGiB);
 }
 
-// A container of version 1 is told the path outside, and sees its own folder as the root.
+// In a container of version 1, /proc has the path outside, and the root is the container's folder.
 TEST_F(HostMemoryTest, AContainerOfVersionOneSeesItsGroupAsTheRoot) {
   Write("proc/self/cgroup", "7:cpu,cpuacct:/machine/c1\n3:hugetlb,memory:/machine/c1\n0::/\n");
   Write("sys/fs/cgroup/memory/memory.limit_in_bytes", std::to_string(kGiB) + "\n");

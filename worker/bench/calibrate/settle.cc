@@ -30,8 +30,8 @@ absl::Span<const double> ClosestOf(absl::Span<const double> values) {
   return values.subspan(best, count);
 }
 
-// Returns the values between which the median of what was sampled lies in 95 of 100 cases: by the
-// binomial distribution's normal form, those within 0.98 sqrt(n) places of the middle one.
+// Returns the 95 % confidence interval of the median, as the values in it: by the normal
+// approximation of the binomial distribution, those within 0.98 sqrt(n) places of the middle one.
 absl::Span<const double> IntervalOfMedian(absl::Span<const double> sorted) {
   const auto count = static_cast<double>(sorted.size());
   const auto left_out =

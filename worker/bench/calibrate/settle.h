@@ -25,10 +25,9 @@ enum class Values { kTimes, kRatios };
 // Calls `measure`, which returns the same number of values above 0 each time, until each value
 // agrees in enough of the calls, kSettledRounds at least: times in the shortest third, ratios in
 // the two thirds that are closest. Those that agree spread by at most kMostSpread
-// (proto/base/spread.h), and the medians are theirs. Ratios on a machine that never is quiet agree
-// also when there are so many of them that their median is known: its interval of 95 % spreads by at
-// most half as much. After kMostRounds calls it returns what it has, which is not settled. Errors:
-// those of `measure`.
+// (proto/base/spread.h), and the medians are theirs. Ratios also agree when the 95 % confidence
+// interval of their median spreads by at most half as much, for machines that never are quiet. After
+// kMostRounds calls it returns what it has, which is not settled. Errors: those of `measure`.
 absl::StatusOr<Repeats> Repeat(Values kind,
                                absl::FunctionRef<absl::StatusOr<std::vector<double>>()> measure);
 
