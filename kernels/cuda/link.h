@@ -10,6 +10,8 @@
 
 namespace stretto {
 
+inline constexpr int kMostLinkScale = 256;  // bf16 holds all integers up to it
+
 // out[c * count + i] = scale * in[i] for every copy c; `in` may be any of the copies. The kernel
 // has `blocks` blocks of 512 threads. Each is resident for at least latency + transfer after its
 // own start, and longer if it cannot keep the pace.
@@ -19,7 +21,7 @@ struct LinkTransfer {
   void* out = nullptr;
   int64_t count = 0;
   int copies = 1;
-  int scale = 1;
+  int scale = 1;  // at most kMostLinkScale
   int blocks = 1;
   int64_t latency_nanoseconds = 0;   // before the first element moves
   int64_t transfer_nanoseconds = 0;  // from the first to the last

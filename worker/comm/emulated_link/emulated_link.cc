@@ -78,6 +78,9 @@ absl::StatusOr<std::unique_ptr<DeviceCommunicator>> MakeEmulatedLink(
   if (options.rank < 0 || options.rank >= options.size) {
     return refused("rank is ", options.rank, ", expected 0 to ", options.size - 1);
   }
+  if (options.size > kMostLinkScale) {
+    return refused("size is ", options.size, ", expected at most ", kMostLinkScale);
+  }
   if (options.blocks < 1) return refused("blocks is ", options.blocks, ", expected at least 1");
   if (options.latency < absl::ZeroDuration()) {
     return refused("latency is ", absl::FormatDuration(options.latency), ", expected 0 or more");

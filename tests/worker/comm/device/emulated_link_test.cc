@@ -169,6 +169,8 @@ TEST(EmulatedLinkTest, WrongArgumentsAndOptionsAreNamed) {
     return std::string(status.message());
   };
   EXPECT_THAT(refusal([](auto& o) { o.size = 0; }), HasSubstr("size is 0"));
+  EXPECT_THAT(refusal([](auto& o) { o.size = 257; }),
+              HasSubstr("size is 257, expected at most 256"));
   EXPECT_THAT(refusal([](auto& o) { o.rank = 4; }), HasSubstr("rank is 4, expected 0 to 3"));
   EXPECT_THAT(refusal([](auto& o) { o.blocks = 0; }), HasSubstr("blocks is 0"));
   EXPECT_THAT(refusal([](auto& o) { o.latency = -absl::Seconds(1); }), HasSubstr("latency is -1s"));
