@@ -69,6 +69,7 @@ class DeviceStep {
   std::unique_ptr<LaneStreams> lanes_;
   std::unique_ptr<InstancePlayer> player_;
   std::unique_ptr<LedgerCheck> check_;  // null: not requested
+  bool has_run_ = false;
   IdVector<LaneId, std::vector<const Segment*>> segments_of_;
   IdVector<LaneId, size_t> segments_done_;                   // number of segments seen to complete
   IdVector<LocalRank, IdVector<OpId, Interval>> intervals_;  // [rank]
