@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "kernels/cuda/cublaslt_products.h"
 #include "kernels/cuda/tuning/tunings.h"
 
 namespace stretto::cuda {
@@ -61,12 +62,21 @@ cublasStatus_t Launch(cublasLtHandle_t handle, const Plan& plan,
                       const cublasLtMatmulAlgo_t& algorithm, const ProductCall& call,
                       const Workspace& workspace);
 
-// Times each algorithm on random numbers, in microseconds; the times of one that fails are empty.
-// Waits for the stream. Errors: ResourceExhausted (no memory for the operands), DeadlineExceeded
-// (earlier work on the stream did not end).
+// An algorithm and the plan that it runs with, borrowed.
+struct Candidate {
+  const Algorithm* algorithm = nullptr;
+  const Plan* plan = nullptr;
+  double microseconds = 0;  // alone, as a start for how long company must stay; 0: none
+};
+
+// Times each candidate on random numbers, in microseconds; the times of one that fails are empty.
+// Those that name microseconds are timed beside `company`. Waits for the stream. Errors:
+// ResourceExhausted (no memory for the operands), DeadlineExceeded (earlier work on the stream did
+// not end), Unavailable (the company cannot begin).
 absl::StatusOr<std::vector<std::vector<double>>> TimesOf(cublasLtHandle_t handle,
-                                                         const Product& product, const Plan& plan,
-                                                         const std::vector<Algorithm>& algorithms,
-                                                         const Workspace& workspace);
+                                                         const Product& product,
+                                                         const std::vector<Candidate>& candidates,
+                                                         const Workspace& workspace,
+                                                         const ProductCompany& company = {});
 
 }  // namespace stretto::cuda

@@ -4,13 +4,15 @@
 // the algorithm: from the stored tunings, else by timing the proposals, else (while a stream is
 // being captured, or without memory for a measurement) the first proposal. With `pin`, all numbers
 // of tokens share the algorithm chosen for one typical number, so that slices of a batch are
-// bitwise equal to the whole.
+// bitwise equal to the whole; with company too, the one whose times alone and beside it add up to
+// the least.
 
 #include "kernels/cuda/cublaslt_products.h"
 
 #include <map>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/cublaslt_plan.h"
 
@@ -19,6 +21,8 @@ namespace cuda {
 namespace {
 
 using Handle = Owned<cublasLtHandle_t, cublasLtDestroy>;
+
+constexpr absl::string_view kNoneRuns = "no algorithm that cuBLASLt proposes runs";
 
 std::string NameOf(const Product& p) {
   return absl::StrCat("product of m ", p.m, " n ", p.n, " k ", p.k, " in ", stretto::NameOf(p.in),
@@ -66,24 +70,25 @@ class CublasLtProducts final : public MatrixProducts {
     if (!plan.ok()) return plan;
     absl::StatusOr<Algorithm> algorithm = AlgorithmFor(key, *plan);
     if (!algorithm.ok()) return algorithm.status();
+    if (!algorithm->limited && key.sms > 0) plan = MakePlan(key.product, 0);
+    if (!plan.ok()) return plan;
     plan->algorithm = WordsOf(*algorithm);
     return plan;
   }
 
   absl::StatusOr<Algorithm> AlgorithmFor(const TuningKey& key, const Plan& plan) {
-    Product typical = key.product;  // represents all shapes that share the choice
-    if (options_.pin && TokensAreColumns(typical)) typical.n = options_.pinned_tokens;
+    const TuningKey stored_as =
+        options_.pin ? Pinned(key, {options_.pinned_tokens, options_.company.sms_left}) : key;
+    const Product& typical = stored_as.product;  // represents all shapes that share the choice
     const absl::StatusOr<Plan> typical_plan = MakePlan(typical, key.sms);
     if (!typical_plan.ok()) return typical_plan.status();
-    const TuningKey stored_as = options_.pin ? Pinned(key) : key;
     const Algorithm* known = options_.tunings->Find(stored_as);
     if (known != nullptr && CanRun(handle_.get(), *typical_plan, *known)) {
       if (CanRun(handle_.get(), plan, *known)) return *known;
       // Another algorithm would give other bits than those of the rest of the batch.
       return absl::InternalError("its pinned algorithm cannot run this number of tokens");
     }
-    absl::StatusOr<std::vector<Algorithm>> proposals =
-        Proposals(handle_.get(), typical, *typical_plan, options_.pin);
+    absl::StatusOr<std::vector<Algorithm>> proposals = ProposalsFor(typical, key.sms);
     if (!proposals.ok()) return proposals.status();
     std::erase_if(*proposals, [&](const Algorithm& a) { return !CanRun(handle_.get(), plan, a); });
     absl::StatusOr<Algorithm> chosen = Choose(*proposals, typical, *typical_plan);
@@ -93,22 +98,91 @@ class CublasLtProducts final : public MatrixProducts {
     return chosen;
   }
 
+  bool HasCompany() const { return options_.pin && options_.company.sms_left > 0; }
+
+  // Returns those for all SMs (or `sms`), and behind them those for the SMs that company leaves.
+  absl::StatusOr<std::vector<Algorithm>> ProposalsFor(const Product& product, int sms) {
+    std::vector<int> targets = {sms};
+    if (HasCompany()) targets = {0, options_.company.sms_left};
+    std::vector<Algorithm> all;
+    for (const int target : targets) {
+      const absl::StatusOr<Plan> plan = MakePlan(product, target);
+      if (!plan.ok()) return plan.status();
+      absl::StatusOr<std::vector<Algorithm>> some =
+          Proposals(handle_.get(), product, *plan, options_.pin);
+      if (!some.ok()) return some;
+      for (const Algorithm& each : *some) {
+        if (!absl::c_linear_search(all, each)) all.push_back(each);
+      }
+    }
+    return all;
+  }
+
   absl::StatusOr<Algorithm> Choose(const std::vector<Algorithm>& proposals, const Product& typical,
                                    const Plan& typical_plan) {
     if (proposals.empty()) return absl::UnimplementedError("cuBLASLt proposes no algorithm");
     Algorithm guess = proposals.front();
     guess.stored = false;
     if (!options_.tune || Capturing()) return guess;
-    const absl::StatusOr<std::vector<std::vector<double>>> times =
-        TimesOf(handle_.get(), typical, typical_plan, proposals, workspace_);
+    absl::StatusOr<Algorithm> best = HasCompany() ? FastestBesideCompany(proposals, typical)
+                                                  : FastestAlone(proposals, typical, typical_plan);
     // Without memory for a measurement, the library's first proposal is the best choice. It is
     // kept: a run that resumes from a checkpoint may have the memory, and would choose other bits.
-    if (absl::IsResourceExhausted(times.status())) return proposals.front();
+    if (absl::IsResourceExhausted(best.status())) return proposals.front();
+    return best;
+  }
+
+  absl::StatusOr<Algorithm> FastestAlone(const std::vector<Algorithm>& proposals,
+                                         const Product& typical, const Plan& plan) {
+    std::vector<Candidate> candidates;
+    for (const Algorithm& each : proposals) candidates.push_back({&each, &plan});
+    const absl::StatusOr<std::vector<std::vector<double>>> times =
+        TimesOf(handle_.get(), typical, candidates, workspace_);
     if (!times.ok()) return times.status();
     const int best = FastestOf(*times);
-    if (best < 0) return absl::UnavailableError("no algorithm that cuBLASLt proposes runs");
+    if (best < 0) return absl::UnavailableError(kNoneRuns);
     Algorithm algorithm = proposals[best];
     algorithm.microseconds = MedianOf((*times)[best]);
+    return algorithm;
+  }
+
+  // Times all alone, and those that are not far from the fastest beside company too: under its
+  // limit, and with all SMs.
+  absl::StatusOr<Algorithm> FastestBesideCompany(const std::vector<Algorithm>& proposals,
+                                                 const Product& typical) {
+    constexpr double kFar = 1.3;
+    const absl::StatusOr<Plan> all_sms = MakePlan(typical, 0),
+                               limited = MakePlan(typical, options_.company.sms_left);
+    if (!all_sms.ok()) return all_sms.status();
+    if (!limited.ok()) return limited.status();
+    std::vector<Candidate> candidates;
+    for (const Algorithm& each : proposals) candidates.push_back({&each, &*all_sms});
+    const absl::StatusOr<std::vector<std::vector<double>>> alone =
+        TimesOf(handle_.get(), typical, candidates, workspace_);
+    if (!alone.ok()) return alone.status();
+    const int fastest = FastestOf(*alone);
+    if (fastest < 0) return absl::UnavailableError(kNoneRuns);
+    const double most = kFar * MedianOf((*alone)[fastest]);
+    candidates.clear();
+    for (size_t i = 0; i < proposals.size(); ++i) {
+      const double time = (*alone)[i].empty() ? 0 : MedianOf((*alone)[i]);
+      if (time == 0 || time > most) continue;
+      candidates.push_back({&proposals[i], &*limited, time});
+      candidates.push_back({&proposals[i], &*all_sms, time});
+    }
+    const absl::StatusOr<std::vector<std::vector<double>>> beside =
+        TimesOf(handle_.get(), typical, candidates, workspace_, options_.company);
+    if (!beside.ok()) return beside.status();
+    std::vector<std::vector<double>> both(candidates.size());
+    for (size_t i = 0; i < candidates.size(); ++i) {
+      if ((*beside)[i].empty()) continue;
+      both[i] = {candidates[i].microseconds + MedianOf((*beside)[i])};
+    }
+    const int best = FastestOf(both);
+    if (best < 0) return absl::UnavailableError(kNoneRuns);
+    Algorithm algorithm = *candidates[best].algorithm;
+    algorithm.microseconds = candidates[best].microseconds;
+    algorithm.limited = candidates[best].plan == &*limited;
     return algorithm;
   }
 

@@ -8,6 +8,10 @@
 // memory, so it does not happen while the stream is being captured: then the library's first
 // proposal is used. Run a step once before capturing it. Later calls allocate nothing.
 //
+// Collectives take SMs from products that run at the same time. A kernel with as many blocks as the
+// device has SMs then takes twice as long, where one of other tiles loses little. So with `company`
+// an algorithm is chosen by its time alone plus its time beside that company.
+//
 // f32 products are f32 throughout (no TF32); bf16 products add in f32.
 //
 // GELU and its gradient are separate kernels here, not epilogues: an epilogue rounds differently
@@ -26,6 +30,14 @@ namespace stretto {
 
 inline constexpr size_t kProductsWorkspaceBytes = size_t{32} << 20;
 
+// What takes SMs from products while a collective runs.
+struct ProductCompany {
+  int sms_left = 0;  // for products, as in LimitSms; 0: there is no company
+  // Enqueues a kernel on the cudaStream_t that takes the other SMs for that long. Returns null, or
+  // why it cannot.
+  std::function<const char*(std::chrono::nanoseconds hold, void* stream)> begin;
+};
+
 struct CublasLtOptions {
   void* stream = nullptr;     // cudaStream_t
   void* workspace = nullptr;  // kProductsWorkspaceBytes on the device, aligned to 256; the stream's
@@ -38,6 +50,8 @@ struct CublasLtOptions {
   // slices of a batch are bitwise equal to the whole (kernels/ops.h). Otherwise each shape has its
   // fastest.
   bool pin = true;
+  // Of a pinned algorithm, chosen for both.
+  ProductCompany company = {};
   // The number of tokens for which a pinned algorithm is chosen.
   int64_t pinned_tokens = 4096;
   // When false, use the library's first proposal.

@@ -2,8 +2,8 @@
 
 // Measures algorithms for a product on its stream: it waits until earlier work is done, allocates
 // several sets of operands with random numbers, together larger than the cache, and times each
-// algorithm over them. Memory is allocated and freed in stream order, because cudaFree would wait
-// for streams that may wait for a peer.
+// algorithm over them, alone or while other SMs are taken. Memory is allocated and freed in stream
+// order, because cudaFree would wait for streams that may wait for a peer.
 
 #include <algorithm>
 #include <chrono>
@@ -32,6 +32,7 @@ struct GiveBack {
 };
 using DeviceMemory = std::unique_ptr<void, GiveBack>;
 using Event = Owned<cudaEvent_t, cudaEventDestroy>;
+using Stream = Owned<cudaStream_t, cudaStreamDestroy>;
 
 // Returns the number of elements that the stored matrix spans.
 int64_t Span(int64_t ld, int64_t rows, int64_t columns) { return ld * (columns - 1) + rows; }
@@ -120,54 +121,118 @@ absl::StatusOr<Event> MakeEvent() {
   return Event(event);
 }
 
+// Company has the higher priority, as collectives do in a step.
+absl::StatusOr<Stream> MakeUrgentStream() {
+  int least = 0, greatest = 0;
+  cudaStream_t stream = nullptr;
+  absl::Status status = CudaStatus(cudaDeviceGetStreamPriorityRange(&least, &greatest),
+                                   "cudaDeviceGetStreamPriorityRange");
+  if (status.ok()) {
+    status = CudaStatus(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, greatest),
+                        "cudaStreamCreateWithPriority");
+  }
+  if (!status.ok()) return status;
+  return Stream(stream);
+}
+
+// Times several launches on a stream, alone or beside company.
+class Timer {
+ public:
+  static absl::StatusOr<Timer> Create(cudaStream_t stream, const ProductCompany& company) {
+    Timer timer(stream, company);
+    absl::StatusOr<Event> begin = MakeEvent(), end = MakeEvent();
+    if (!begin.ok()) return begin.status();
+    if (!end.ok()) return end.status();
+    timer.begin_ = *std::move(begin);
+    timer.end_ = *std::move(end);
+    if (company.sms_left == 0) return timer;
+    absl::StatusOr<Stream> beside = MakeUrgentStream();
+    if (!beside.ok()) return beside.status();
+    timer.beside_ = *std::move(beside);
+    return timer;
+  }
+
+  // Returns whether all launches succeeded. `alone`: the microseconds of one launch alone, with
+  // which it is timed beside the company; 0: alone.
+  template <class F>
+  absl::StatusOr<bool> Run(double alone, double* microseconds, const F& launch) {
+    bool good = true;
+    if (alone > 0) {
+      // It has begun when the first launch, which is not timed, has ended, and stays to the end
+      // also where products take twice as long.
+      const auto hold = std::chrono::nanoseconds(
+          static_cast<int64_t>(1e3 * (100 + 2.5 * (kLaunches + 1) * alone)));
+      if (const char* why = company_.begin(hold, beside_.get()); why != nullptr)
+        return absl::UnavailableError(absl::StrCat("company of a product: ", why));
+      good = launch();
+    }
+    good = good && cudaEventRecord(begin_.get(), stream_) == cudaSuccess;
+    for (int i = 0; i < kLaunches; ++i) good = good && launch();
+    float milliseconds = 0;
+    good = good && cudaEventRecord(end_.get(), stream_) == cudaSuccess &&
+           cudaEventSynchronize(end_.get()) == cudaSuccess &&
+           cudaEventElapsedTime(&milliseconds, begin_.get(), end_.get()) == cudaSuccess;
+    *microseconds = 1e3 * static_cast<double>(milliseconds) / kLaunches;
+    if (alone > 0) {
+      const absl::Status ended =
+          CudaStatus(cudaStreamSynchronize(beside_.get()), "company of a product");
+      if (!ended.ok()) return ended;
+    }
+    return good;
+  }
+
+ private:
+  Timer(cudaStream_t stream, const ProductCompany& company) : stream_(stream), company_(company) {}
+
+  cudaStream_t stream_;
+  const ProductCompany& company_;
+  Event begin_, end_;
+  Stream beside_;  // null without company
+};
+
 }  // namespace
 
 absl::StatusOr<std::vector<std::vector<double>>> TimesOf(cublasLtHandle_t handle,
-                                                         const Product& product, const Plan& plan,
-                                                         const std::vector<Algorithm>& algorithms,
-                                                         const Workspace& workspace) {
+                                                         const Product& product,
+                                                         const std::vector<Candidate>& candidates,
+                                                         const Workspace& workspace,
+                                                         const ProductCompany& company) {
   if (absl::Status status = AwaitRest(workspace); !status.ok()) return status;
   const Layout layout = LayoutOf(product);
   const int64_t sets = std::clamp<int64_t>(kUncached / layout.bytes + 1, 1, kSets);
   absl::StatusOr<DeviceMemory> memory =
       FilledMemory(sets * layout.bytes, product.in, workspace.stream);
   if (!memory.ok()) return memory.status();
-  absl::StatusOr<Event> begin = MakeEvent(), end = MakeEvent();
-  if (!begin.ok()) return begin.status();
-  if (!end.ok()) return end.status();
+  absl::StatusOr<Timer> timer = Timer::Create(workspace.stream, company);
+  if (!timer.ok()) return timer.status();
 
   int64_t launches = 0;
-  const auto launch = [&](const cublasLtMatmulAlgo_t& algorithm) {
+  const auto launch = [&](const Candidate& candidate) {
     auto* base = static_cast<std::byte*>(memory->get()) + launches++ % sets * layout.bytes;
     const ProductCall call{.product = product,
                            .a = base + layout.a,
                            .b = base + layout.b,
                            .bias = product.bias ? base + layout.bias : nullptr,
                            .d = base + layout.d};
-    return Launch(handle, plan, algorithm, call, workspace) == CUBLAS_STATUS_SUCCESS;
-  };
-  const auto run = [&](const cublasLtMatmulAlgo_t& algorithm, double* microseconds) {
-    bool good = cudaEventRecord(begin->get(), workspace.stream) == cudaSuccess;
-    for (int i = 0; i < kLaunches; ++i) good = good && launch(algorithm);
-    float milliseconds = 0;
-    good = good && cudaEventRecord(end->get(), workspace.stream) == cudaSuccess &&
-           cudaEventSynchronize(end->get()) == cudaSuccess &&
-           cudaEventElapsedTime(&milliseconds, begin->get(), end->get()) == cudaSuccess;
-    *microseconds = 1e3 * static_cast<double>(milliseconds) / kLaunches;
-    return good;
+    return Launch(handle, *candidate.plan, WordsOf(*candidate.algorithm), call, workspace) ==
+           CUBLAS_STATUS_SUCCESS;
   };
 
   // In turns, because the clock falls while the device gets warm: whoever came first would win.
-  std::vector<std::vector<double>> times(algorithms.size());
-  std::vector<bool> failed(algorithms.size());
+  std::vector<std::vector<double>> times(candidates.size());
+  std::vector<bool> failed(candidates.size());
   for (int round = 0; round <= kRuns; ++round) {
-    for (size_t i = 0; i < algorithms.size(); ++i) {
+    for (size_t i = 0; i < candidates.size(); ++i) {
+      if (failed[i]) continue;
       double microseconds = 0;
-      failed[i] = failed[i] || !run(WordsOf(algorithms[i]), &microseconds);
+      absl::StatusOr<bool> good = timer->Run(candidates[i].microseconds, &microseconds,
+                                             [&] { return launch(candidates[i]); });
+      if (!good.ok()) return good.status();
+      failed[i] = !*good;
       if (round > 0) times[i].push_back(microseconds);  // the first round warms up
     }
   }
-  for (size_t i = 0; i < algorithms.size(); ++i) {
+  for (size_t i = 0; i < candidates.size(); ++i) {
     if (failed[i]) times[i].clear();
   }
   return times;

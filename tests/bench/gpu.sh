@@ -80,14 +80,14 @@ memory=$(sed -n 's/.* \([0-9]*\)\.[0-9] GiB$/\1/p' <<<"$device")
 full="--model llama2-7b --dtype bf16" layers=32 many="--repeats 10"
 ((${memory:-0} >= 130)) || layers=16
 brief="--warm-up-seconds 4 --seconds 8" long="--warm-up-seconds 10 --seconds 30" once="--warm-up-seconds 0 --seconds 0" cupti=1
-wide="--model llama2-7b --layers 4 --ranks 8 --batch 2 --micro-batches 4 --dtype bf16 --wire bf16 --repeats 1"
+wide="--model llama2-7b --layers 4 --ranks 8 --batch 2 --micro-batches 8 --dtype bf16 --wire bf16 --repeats 1"
 tokens=65536 few=32768 alpha=12 peer_flags=""
-# GB/s of an all-reduce, and the blocks that move as much: each moves 26 GB/s, about as one of NCCL's channels.
-links="270:16 135:8"
+# GB/s of an all-reduce, and its blocks: as many as NCCL's channels, and the fewest that can move as much (37 GB/s each).
+links="270:16 270:8"
 if $dry_run; then
   full="--model llama-tiny --dtype f32 --sequence 16" layers=1 many="--limit-size 64 --working-set-mib 1 --repeats 1 --warm-up 0"
   brief=$once long=$once cupti="" tokens=32 few=32 alpha=50 peer_flags=--dry-run
-  links="270:1 135:1"
+  links="270:2 270:1"
   wide="--model llama-tiny --layers 1 --ranks 2 --batch 2 --micro-batches 2 --sequence 16 --repeats 1 --steps 1 --warm-up-steps 0"
 fi
 gpu="--device cuda --device-index $device_index --tuning $RESULTS/tuning"
@@ -118,7 +118,7 @@ PARTS=(
 )
 for link in $links; do
   for sms in 0 4 8 16; do
-    PARTS+=("overlap overlap.${link%:*}.sms-$sms 20 130 kernels,products,cudnn,steps $bench overlap $gpu --collective-sms $sms $wide
+    PARTS+=("overlap overlap.${link/:/x}.sms-$sms 20 130 kernels,products,cudnn,steps $bench overlap $gpu --collective-sms $sms $wide
       --schedules megatron_sync,megatron_async,domino_row,helix --slices 1,2 --link-latency-us $alpha --link-gbytes ${link%:*}
       --link-blocks ${link#*:}")
   done

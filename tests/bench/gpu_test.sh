@@ -134,8 +134,8 @@ expect "and ends with the table" grep -q "^failed *step.wide.own .*interrupted" 
 unpack
 expect "with all rows in the archive" grep -q "step 1: 0.5 s" "$scratch/results/step.wide.own.txt"
 rm "$scratch"/bin/*.does
-expect "what no longer fits the budget is skipped" exits_with 0 "${alone[@]}" --parts overlap.135.sms-16 --budget 20
-expect "with the reason" grep -q "^skipped: overlap.135.sms-16 .* s of the budget left, 20 s needed" "$scratch/said"
+expect "what no longer fits the budget is skipped" exits_with 0 "${alone[@]}" --parts overlap.270x8.sms-16 --budget 20
+expect "with the reason" grep -q "^skipped: overlap.270x8.sms-16 .* s of the budget left, 20 s needed" "$scratch/said"
 
 # All three calls with the real program on the emulated device.
 mkdir "$scratch/dry"

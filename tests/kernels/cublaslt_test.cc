@@ -114,6 +114,70 @@ TEST_F(CublasLtTest, OnePinnedAlgorithmServesAllTokensAndSmLimits) {
   EXPECT_EQ(fake_.heuristics, 1);
 }
 
+class CompanyTest : public CublasLtTest {
+ protected:
+  std::unique_ptr<MatrixProducts> MakeWithCompany() {
+    return *MakeCublasLtProducts({.workspace = workspace_,
+                                  .tunings = &tunings_,
+                                  .company = {.sms_left = 100,
+                                              .begin =
+                                                  [this](std::chrono::nanoseconds hold, void*) {
+                                                    holds_.push_back(hold.count());
+                                                    fake_.company = true;
+                                                    return refusal_;
+                                                  }},
+                                  .pinned_tokens = 8});
+  }
+  std::vector<int64_t> holds_;
+  const char* refusal_ = nullptr;
+};
+
+TEST_F(CompanyTest, TheTimeBesideItDecidesToo) {
+  fake_.choices = {{.microseconds = 50, .beside = 99, .limited = 90},
+                   {.microseconds = 60, .beside = 62, .limited = 80},
+                   {.microseconds = 64, .beside = 70, .limited = 63},
+                   // Too slow alone to be timed beside it.
+                   {.microseconds = 66, .beside = 1, .limited = 1}};
+  Gemm(*Make(), 8);
+  EXPECT_THAT(tunings_.Print(), AllOf(HasSubstr("sms 0 us 50 limited 1"), HasSubstr("end 1")));
+
+  const auto products = MakeWithCompany();
+  Gemm(*products, 8);
+  EXPECT_THAT(tunings_.Print(), AllOf(HasSubstr("sms 100 us 60 limited 0"), HasSubstr("end 2")));
+  fake_.launches.clear();
+  fake_.sm_targets.clear();
+  for (const int sms : {0, 100}) {
+    products->LimitSms(sms);
+    for (const int64_t tokens : {8, 3}) Gemm(*products, tokens);
+  }
+  EXPECT_THAT(fake_.launches, ElementsAre(Pair(1, 4)));
+  EXPECT_THAT(fake_.sm_targets, ElementsAre(Pair(0, 4)));  // it is faster without the limit
+  EXPECT_EQ(fake_.heuristics, 3);                          // alone; for all SMs and for 100
+
+  // It stays for longer than five products that take twice as long as alone.
+  for (const int64_t hold : holds_) EXPECT_GE(hold, 5 * 2 * 50'000);
+}
+
+TEST_F(CompanyTest, AProductThatIsFasterUnderTheLimitKeepsIt) {
+  fake_.choices = {{.microseconds = 60, .beside = 99, .limited = 90},
+                   {.microseconds = 64, .beside = 70, .limited = 63}};
+  const auto products = MakeWithCompany();
+  products->LimitSms(100);
+  Gemm(*products, 8);
+  EXPECT_THAT(tunings_.Print(), HasSubstr("sms 100 us 64 limited 1"));
+  fake_.sm_targets.clear();
+  Gemm(*products, 8);
+  EXPECT_THAT(fake_.sm_targets, ElementsAre(Pair(100, 1)));
+}
+
+TEST_F(CompanyTest, CompanyThatCannotBeginIsAnError) {
+  refusal_ = "no such kernel";
+  const auto products = MakeWithCompany();
+  Gemm(*products, 8);
+  EXPECT_THAT(products->error(), AllOf(HasSubstr("product of m 16 n 8 k 8"),
+                                       HasSubstr("company of a product: no such kernel")));
+}
+
 TEST_F(CublasLtTest, WithoutPinningEachShapeIsMeasuredForItself) {
   const auto products = Make(/*pin=*/false);
   Gemm(*products, 8);

@@ -72,7 +72,8 @@ TEST_F(CudaProductsTest, WordsThatAreNoAlgorithmAreMeasuredAgain) {
   Tensor x = Tensor(DType::kBF16, 512, 1024).Fill(1), w = Tensor(DType::kBF16, 1024, 1024).Fill(2);
   Tensor y(DType::kBF16, 512, 1024);
   const cuda::TuningKey key =
-      cuda::Pinned({.product = cuda::ForwardProduct(x.view(), w.view(), {}, y.view()).product});
+      cuda::Pinned({.product = cuda::ForwardProduct(x.view(), w.view(), {}, y.view()).product},
+                   {.tokens = 4096});
   cuda::Algorithm garbage{.microseconds = 1};
   garbage.words.fill(0x123456789abcdef);
   tunings_.Put(key, garbage);

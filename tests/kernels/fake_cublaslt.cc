@@ -186,8 +186,10 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
   if (!choice->runs) return CUBLAS_STATUS_EXECUTION_FAILED;
   const Desc& what = Of<Desc>(desc);
   ++Fake().launches[static_cast<int>(algorithm->data[0])];
-  ++Fake().sm_targets[static_cast<int>(what.Get(CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, 0))];
-  now_microseconds += choice->microseconds;
+  const int64_t target = what.Get(CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, 0);
+  ++Fake().sm_targets[static_cast<int>(target)];
+  const double beside = target > 0 ? choice->limited : choice->beside;
+  now_microseconds += Fake().company && beside > 0 ? beside : choice->microseconds;
   const auto epilogue =
       static_cast<int>(what.Get(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_DEFAULT));
   const bool ta = what.Get(CUBLASLT_MATMUL_DESC_TRANSA, CUBLAS_OP_N) == CUBLAS_OP_T;
@@ -252,7 +254,24 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEve
   *milliseconds = static_cast<float>((Of<double>(end) - Of<double>(begin)) / 1e3);
   return cudaSuccess;
 }
-cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  *least = 0;
+  *greatest = -5;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority) {
+  STRETTO_CHECK(flags == cudaStreamNonBlocking && priority == -5);
+  *stream = reinterpret_cast<cudaStream_t>(new int);
+  return cudaSuccess;
+}
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  delete reinterpret_cast<int*>(stream);
+  return cudaSuccess;
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t) {
+  Fake().company = false;
+  return cudaSuccess;
+}
 cudaError_t cudaStreamQuery(cudaStream_t) { return Fake().busy ? cudaErrorNotReady : cudaSuccess; }
 cudaError_t cudaStreamIsCapturing(cudaStream_t, cudaStreamCaptureStatus* status) {
   *status = Fake().capturing ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;

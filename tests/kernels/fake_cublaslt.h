@@ -16,6 +16,8 @@ struct FakeCublasLt {
   // Algorithms by number, in the order in which they are proposed.
   struct Choice {
     double microseconds = 1;
+    // Beside company, on all SMs and with an SM target; 0: as alone.
+    double beside = 0, limited = 0;
     int splits = 1;                          // of the inner dimension
     int64_t most_tokens = int64_t{1} << 40;  // columns of d that it can run
     bool runs = true;                        // else cublasLtMatmul fails
@@ -23,7 +25,8 @@ struct FakeCublasLt {
   std::vector<Choice> choices;
   bool out_of_memory = false;
   bool capturing = false;
-  bool busy = false;  // streams never come to rest
+  bool busy = false;     // streams never come to rest
+  bool company = false;  // until a stream is waited for
   bool no_handle = false;
 
   // What was asked for.

@@ -68,7 +68,10 @@ absl::Status RankDevice::OpenCuda() {
   // Collectives of all groups may be in flight at once.
   int blocks = 0;
   for (const Group& group : GroupsOf(config_.engine, config_.rank)) blocks += BlocksOf(group);
+  const EngineSpec& engine = config_.engine;
   ASSIGN_OR_RETURN(backend_, plugin_->make_backend({.tuning_folder = config_.tuning_folder,
+                                                    .tokens = int64_t{engine.micro_batch_size} *
+                                                              engine.model.sequence_length,
                                                     .collective_sms = blocks,
                                                     .repeatable = config_.repeatable()}));
   ASSIGN_OR_RETURN(const std::vector<DeviceInfo> devices, plugin_->devices());

@@ -11,7 +11,7 @@
 namespace stretto::cuda {
 namespace {
 
-constexpr absl::string_view kTitle = "stretto tuning 3";
+constexpr absl::string_view kTitle = "stretto tuning 4";
 constexpr absl::string_view kAttention = "attention";
 
 std::string Line(const TuningKey& key, const Algorithm& algorithm) {
@@ -20,8 +20,9 @@ std::string Line(const TuningKey& key, const Algorithm& algorithm) {
                                   " n ", p.n, " k ", p.k, " lda ", p.lda, " ldb ", p.ldb, " ldd ",
                                   p.ldd, " ", NameOf(p.in), " ", NameOf(p.out));
   absl::StrAppend(&line, " bias ", p.bias ? 1 : 0, " beta ", p.accumulate ? 1 : 0, " align ",
-                  p.alignment, " sms ", key.sms, " us ", algorithm.microseconds, " workspace ",
-                  algorithm.workspace_bytes, " algorithm");
+                  p.alignment, " sms ", key.sms, " us ", algorithm.microseconds, " limited ",
+                  algorithm.limited ? 1 : 0, " workspace ", algorithm.workspace_bytes,
+                  " algorithm");
   for (const uint64_t word : algorithm.words)
     absl::StrAppend(&line, " ", absl::Hex(word, absl::kZeroPad16));
   return line;
@@ -31,7 +32,8 @@ std::string Line(const AttentionKey& key, const AttentionTimes& times) {
   return absl::StrCat(kAttention, " length ", key.length, " heads ", key.heads, " kv_heads ",
                       key.kv_heads, " head_dim ", key.head_dim, " backward ", key.backward ? 1 : 0,
                       " repeatable ", key.repeatable ? 1 : 0, " library ", key.library_version,
-                      " own_us ", times.own, " library_us ", times.library);
+                      " own_us ", times.own, " library_us ", times.library, " together ",
+                      times.together);
 }
 
 // Reads a line word by word; after the first word that does not match, every read fails.
@@ -103,6 +105,7 @@ size_t ParseLine(absl::string_view line, TuningKey* key, Algorithm* algorithm) {
   p.alignment = static_cast<int>(words.Number("align", 1, 16));
   key->sms = static_cast<int>(words.Number("sms", 0, 1 << 16));
   algorithm->microseconds = words.Time("us", true);
+  algorithm->limited = words.Number("limited", 0, 1) == 1;
   algorithm->workspace_bytes = words.Number("workspace", 0, kMost);
   words.Literal("algorithm");
   for (uint64_t& word : algorithm->words) word = words.Hex();
@@ -121,6 +124,7 @@ size_t ParseLine(absl::string_view line, AttentionKey* key, AttentionTimes* time
   key->library_version = words.Number("library", 0, kMost);
   times->own = words.Time("own_us");
   times->library = words.Time("library_us");
+  times->together = words.Number("together", 1, 1 << 16);
   return words.wrong();
 }
 

@@ -14,9 +14,9 @@
 
 namespace stretto::cuda {
 
-TuningKey Pinned(TuningKey key) {
-  if (TokensAreColumns(key.product)) key.product.n = 0;
-  key.sms = 0;
+TuningKey Pinned(TuningKey key, const PinnedTo& to) {
+  if (TokensAreColumns(key.product)) key.product.n = to.tokens;
+  key.sms = to.sms_left;
   return key;
 }
 

@@ -5,13 +5,13 @@
 // the library understands, so a file belongs to one kind of GPU and one version of the products'
 // library; times of attention name the version of their own library.
 //
-//   stretto tuning 3
+//   stretto tuning 4
 //   device NVIDIA H200
 //   library 130100
 //   tn m 4096 n 8192 k 1024 lda 1024 ldb 1024 ldd 4096 bf16 bf16 bias 1 beta 0 align 16 sms 0
-//   us 93.4 workspace 0 algorithm 8 words
+//   us 93.4 limited 1 workspace 0 algorithm 8 words
 //   attention length 2048 heads 32 kv_heads 8 head_dim 128 backward 0 repeatable 0 library 91900
-//   own_us 310.5 library_us 240.5
+//   own_us 310.5 library_us 240.5 together 4
 //   end 2
 //
 // (An entry is one line.)
@@ -33,20 +33,27 @@ namespace stretto::cuda {
 
 struct TuningKey {
   Product product;
-  int sms = 0;  // the SMs planned for; 0: all
+  // The SMs planned for; 0: all. Of a pinned choice, those that the company that it was timed beside
+  // leaves; 0: timed alone.
+  int sms = 0;
 
   auto operator<=>(const TuningKey&) const = default;
 };
 
-// Returns the key without everything that must not change bits: the number of tokens (where they
-// are columns of the result) and the SM limit.
-TuningKey Pinned(TuningKey key);
+// What a pinned choice is made for, in place of what must not change bits.
+struct PinnedTo {
+  int64_t tokens = 0;  // the columns of the result where they are tokens
+  int sms_left = 0;    // TuningKey::sms
+};
+TuningKey Pinned(TuningKey key, const PinnedTo& to);
 
 struct Algorithm {
   std::array<uint64_t, 8> words = {};
   int64_t workspace_bytes = 0;
-  double microseconds = 0;  // 0: the library's first proposal, never measured
-  bool stored = true;       // kept in files, so that later runs have its bits
+  double microseconds = 0;  // alone; 0: the library's first proposal, never measured
+  // Whether it runs under SM limits. Some lose less when they have all SMs and share them.
+  bool limited = true;
+  bool stored = true;  // kept in files, so that later runs have its bits
 
   bool operator==(const Algorithm&) const = default;
 };
@@ -62,9 +69,10 @@ struct AttentionKey {
   auto operator<=>(const AttentionKey&) const = default;
 };
 
-// Median times of the same work, in microseconds.
+// Median times of the same work, in microseconds, and the most sequences of the library's launches.
 struct AttentionTimes {
   double own = 0, library = 0;
+  int64_t together = 1;
 
   bool operator==(const AttentionTimes&) const = default;
 };

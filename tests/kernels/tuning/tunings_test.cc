@@ -89,18 +89,18 @@ TEST(TuningsTest, PrintsAndParsesBack) {
 TEST(TuningsTest, TextIsWhatTheHeaderShows) {
   Tunings tunings = Empty();
   tunings.Put(KeyOf(8192), AlgorithmOf(0x1f));
-  tunings.Put(AttentionOf(2048), {.own = 310.5, .library = 240.5});
+  tunings.Put(AttentionOf(2048), {.own = 310.5, .library = 240.5, .together = 4});
   EXPECT_EQ(tunings.Print(),
-            "stretto tuning 3\n"
+            "stretto tuning 4\n"
             "device NVIDIA H200\n"
             "library 130100\n"
             "tn m 4096 n 8192 k 1024 lda 1024 ldb 1024 ldd 4096 bf16 bf16 bias 1 beta 0 align 16 "
-            "sms 0 us 93.5 workspace 1048576 algorithm 000000000000001f ffffffffffffffff "
+            "sms 0 us 93.5 limited 1 workspace 1048576 algorithm 000000000000001f ffffffffffffffff "
             "0000000000000003 0000000000000004 0000000000000005 0000000000000006 "
             "0000000000000007 0000000000000008\n"
             "attention length 2048 heads 32 kv_heads 8 head_dim 128 backward 0 repeatable 0 "
             "library 91900 "
-            "own_us 310.5 library_us 240.5\n"
+            "own_us 310.5 library_us 240.5 together 4\n"
             "end 2\n");
 }
 
@@ -144,8 +144,8 @@ TEST(TuningsTest, WrongLinesAreNamed) {
     return Empty().Parse(text).ToString();
   };
   const std::string text = Filled().Print();
-  EXPECT_THAT(parse(text, "tuning 3", "gemm tuning 1"),
-              HasSubstr("line 1: found 'stretto gemm tuning 1', expected 'stretto tuning 3'"));
+  EXPECT_THAT(parse(text, "tuning 4", "gemm tuning 1"),
+              HasSubstr("line 1: found 'stretto gemm tuning 1', expected 'stretto tuning 4'"));
   EXPECT_THAT(parse(text, "tn m 4096 n 0", "tx m 4096 n 0"), HasSubstr("line 5"));
   EXPECT_THAT(parse(text, "nt m", "nt q"), HasSubstr("word 2 does not fit"));
   EXPECT_THAT(parse(text, "us 93.5", "us -1"), HasSubstr("does not fit"));
@@ -232,14 +232,16 @@ TEST(TuningsTest, AFolderThatCannotBeWrittenIsNamed) {
 }
 
 TEST(PinnedTest, ForgetsTokensAndSmLimit) {
-  EXPECT_EQ(Pinned(KeyOf(8192, 124)), Pinned(KeyOf(4096, 0)));
+  const PinnedTo to{.tokens = 512, .sms_left = 100};
+  EXPECT_EQ(Pinned(KeyOf(8192, 124), to), KeyOf(512, 100));
+  EXPECT_EQ(Pinned(KeyOf(4096, 0), to), KeyOf(512, 100));
   // Tokens are the inner dimension of a weight gradient: it is no slice of another.
   TuningKey longer = Wgrad();
   longer.product.k *= 2;
-  EXPECT_NE(Pinned(longer), Pinned(Wgrad()));
+  EXPECT_NE(Pinned(longer, to), Pinned(Wgrad(), to));
   TuningKey wider = KeyOf(8192);
   wider.product.m += 1;
-  EXPECT_NE(Pinned(wider), Pinned(KeyOf(8192)));
+  EXPECT_NE(Pinned(wider, to), Pinned(KeyOf(8192), to));
 }
 
 TEST(FastestOfTest, TakesTheSmallestMedian) {

@@ -42,6 +42,7 @@ absl::StatusOr<Machine> OpenCuda(const MachineFlags& flags) {
     ASSIGN_OR_RETURN(machine.backend,
                      plugin->make_backend({.device = device.index,
                                            .tuning_folder = flags.tuning,
+                                           .tokens = flags.tokens,
                                            .collective_sms = flags.collective_sms}));
     machine.emulate_link = [plugin, index = device.index](const EmulatedLinkOptions& options) {
       return plugin->emulate_link(index, options);

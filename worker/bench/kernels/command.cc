@@ -69,7 +69,9 @@ absl::Status Run(const std::vector<std::string>& arguments, std::ostream& out,
   ASSIGN_OR_RETURN(EngineSpec spec, SpecOf(options.spec));  // before a device is opened
   spec.library_attention = options.machine.library_attention();
   ASSIGN_OR_RETURN(std::vector<KernelCase> cases, CasesFor(options, spec));
-  ASSIGN_OR_RETURN(const Machine machine, open(options.machine));
+  MachineFlags flags = options.machine;
+  flags.tokens = int64_t{spec.micro_batch_size} * spec.model.sequence_length;
+  ASSIGN_OR_RETURN(const Machine machine, open(flags));
   ASSIGN_OR_RETURN(KernelsReport report, MeasureLimits(options, spec, *machine.backend));
   const auto show = [&](const std::string& text) {
     out << text << std::flush;

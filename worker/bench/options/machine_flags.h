@@ -17,6 +17,7 @@ struct MachineFlags {
   int index = 0;               // of the device, in its backend's numbering
   std::string tuning = {};     // folder of measured choices; empty: none
   int collective_sms = 0;      // DeviceOptions::collective_sms
+  int64_t tokens = 4096;       // DeviceOptions::tokens; no flag, commands take it from the work
 
   // What programs for the machine have.
   LibraryAttention library_attention() const {

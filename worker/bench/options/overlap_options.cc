@@ -240,6 +240,7 @@ absl::StatusOr<OverlapOptions> ParseOverlapOptions(std::vector<std::string> argu
   }
   RETURN_IF_ERROR(CheckWork(o));
   RETURN_IF_ERROR(CheckDivisions(o));
+  o.machine.tokens = int64_t{o.batch} * o.model.sequence_length;
   if (o.emulated()) {
     if (app.count("--warm-up-steps") == 0) o.warm_up_steps = 3;
     if (app.count("--steps") == 0) o.steps = 5;

@@ -88,6 +88,7 @@ absl::StatusOr<StepOptions> ParseStepOptions(const std::vector<std::string>& arg
   }
   ASSIGN_OR_RETURN(o.spec, SpecOf(f.spec));
   o.spec.library_attention = o.machine.library_attention();
+  o.machine.tokens = int64_t{o.spec.micro_batch_size} * o.spec.model.sequence_length;
   if (o.rank >= o.spec.tp_size) {
     return absl::InvalidArgumentError(
         absl::StrCat("--rank: found ", o.rank, ", expected below --tp, ", o.spec.tp_size));

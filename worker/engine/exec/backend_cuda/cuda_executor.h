@@ -7,6 +7,7 @@
 // side (merge_ranks.h), and a collective among them is one kernel (group_kernels.h). This is the
 // local communicator of the backend, and it proves programs of several ranks on one GPU.
 
+#include <algorithm>
 #include <array>
 #include <functional>
 #include <memory>
@@ -45,18 +46,24 @@ struct StreamOps {
 };
 using MakeStreamOps = std::function<absl::StatusOr<StreamOps>(void* stream)>;
 
+// Returns how many of a device's SMs collectives leave that take as many as this.
+inline int SmsBesideCollectives(int sms, int collective_sms) {
+  return std::max(1, sms - collective_sms);
+}
+
 struct CudaExecutorOptions {
   int device = 0;
   MakeStreamOps make_ops;
   // Replay units as graphs from their second time on. Otherwise every call is issued every time.
   bool graphs = true;
   // The number of SMs that kernels leave free while a collective may be in progress, so that it can
-  // begin at once. It does not change results. At least 0; kernels always keep at least one SM.
+  // begin at once. Of the same kernels it does not change results. At least 0; kernels always keep
+  // at least one SM.
   int collective_sms = 0;
   // The timeout of a part of a step: the host runs ahead by a few hundred operations of a lane.
   DeviceWaitOptions wait = {.timeout = absl::Minutes(30)};
-  // The libcupti with which to check every step's intervals (ledger_check.h), without graphs;
-  // empty: none. A step whose intervals differ from CUPTI's fails with Internal.
+  // The libcupti with which to check the intervals of every step but the first (ledger_check.h),
+  // without graphs; empty: none. A step whose intervals differ from CUPTI's fails with Internal.
   std::string cupti = {};
   // Receives messages for the log about features that work, but slower than they could; may be
   // empty. Called by MakeCudaExecutors.

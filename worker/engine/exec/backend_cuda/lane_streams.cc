@@ -43,7 +43,7 @@ absl::StatusOr<LaneStreams> LaneStreams::Create(const IssuePlan& plan,
     cudaDeviceProp device = {};
     RETURN_IF_CUDA_ERROR(cudaGetDeviceProperties(&device, options.device));
     streams.sms_under_collectives_ =
-        std::max(1, device.multiProcessorCount - options.collective_sms);
+        SmsBesideCollectives(device.multiProcessorCount, options.collective_sms);
   }
   for (LaneId lane : plan.lanes.ids()) RETURN_IF_ERROR(streams.MakeLane(lane, options));
   return streams;

@@ -32,6 +32,7 @@ struct DeviceOptions {
   // The folder that keeps measured choices of algorithms between runs (kernels/cuda/tuning). Empty:
   // they are not kept.
   std::string tuning_folder = {};
+  int64_t tokens = 4096;  // of a whole micro-batch, for which algorithms are chosen
   // The number of SMs that kernels leave free while a collective may be in progress; 0: none.
   int collective_sms = 0;
   bool graphs = true;                          // replay units as graphs

@@ -5,6 +5,7 @@
 
 #include "worker/engine/exec/backend_cuda/plugin/cuda_functions.h"
 
+#include <cuda_runtime.h>
 #include <spdlog/spdlog.h>
 
 #include <atomic>
@@ -16,9 +17,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/cublaslt_products.h"
+#include "kernels/cuda/link.h"
 #include "proto/base/status_macros.h"
 #include "worker/comm/emulated_link/emulated_link.h"
 #include "worker/engine/exec/backend_cuda/cuda_backend.h"
+#include "worker/engine/exec/backend_cuda/cuda_status.h"
 #include "worker/engine/exec/backend_cuda/plugin/devices.h"
 #include "worker/engine/exec/backend_cuda/plugin/kept_tunings.h"
 #include "worker/engine/exec/plugin/loader.h"
@@ -40,21 +43,22 @@ absl::Status Named(int device, const absl::Status& status) {
 // Returns cuDNN's attention unless STRETTO_CUDNN is "0"; otherwise "1" or the library's path may be
 // there. If it is not available, a line is logged and our own kernels are used.
 MakeAttention AttentionByCudnn([[maybe_unused]] const std::shared_ptr<KeptTunings>& kept,
-                               [[maybe_unused]] bool repeatable) {
+                               [[maybe_unused]] const DeviceOptions& options) {
   const char* asked = std::getenv("STRETTO_CUDNN");
   const std::string choice = asked == nullptr ? "1" : asked;
   if (choice == "0") return {};
 #if defined(STRETTO_HAVE_CUDNN)
   const std::string library = choice == "1" ? CudaLibrary("libcudnn.so.9") : choice;
   const auto warned = std::make_shared<std::atomic<bool>>(false);  // every stream asks anew
-  return [kept, library, repeatable, warned](void* stream, void* workspace,
-                                             int sm_count) -> std::unique_ptr<FusedAttention> {
+  return [kept, library, repeatable = options.repeatable, tokens = options.tokens, warned](
+             void* stream, void* workspace, int sm_count) -> std::unique_ptr<FusedAttention> {
     absl::StatusOr<std::unique_ptr<FusedAttention>> attention =
         MakeCudnnAttention({.stream = stream,
                             .sm_count = sm_count,
                             .workspace = workspace,
                             .tunings = &kept->tunings(),
                             .repeatable = repeatable,
+                            .pinned_tokens = tokens,
                             .report =
                                 [kept](absl::string_view decision) {
                                   spdlog::info("attention: {}", std::string(decision));
@@ -74,21 +78,36 @@ MakeAttention AttentionByCudnn([[maybe_unused]] const std::shared_ptr<KeptTuning
 #endif
 }
 
+// A transfer that moves nothing has the blocks of a collective and stays as long as it is told.
+absl::StatusOr<ProductCompany> CompanyOf(const DeviceOptions& options) {
+  if (options.collective_sms == 0) return ProductCompany();
+  cudaDeviceProp device = {};
+  RETURN_IF_CUDA_ERROR(cudaGetDeviceProperties(&device, options.device));
+  return ProductCompany{
+      .sms_left = SmsBesideCollectives(device.multiProcessorCount, options.collective_sms),
+      .begin = [blocks = options.collective_sms](std::chrono::nanoseconds hold, void* stream) {
+        return LaunchLinkTransfer({.blocks = blocks, .latency_nanoseconds = hold.count()}, stream);
+      }};
+}
+
 absl::StatusOr<std::unique_ptr<Backend>> Make(const DeviceOptions& options) {
   RETURN_IF_ERROR(UseDevice(options.device));
   ASSIGN_OR_RETURN(cuda::Tunings tunings, TuningsOfDevice());
   // Shared by the products of every stream of every executor.
   const auto kept = std::make_shared<KeptTunings>(std::move(tunings), options.tuning_folder);
-  const MakeProducts products = [kept](void* stream, void* workspace) {
+  ASSIGN_OR_RETURN(const ProductCompany company, CompanyOf(options));
+  const MakeProducts products = [kept, company, tokens = options.tokens](void* stream,
+                                                                         void* workspace) {
     return MakeCublasLtProducts({.stream = stream,
                                  .workspace = workspace,
                                  .tunings = &kept->tunings(),
-                                 .on_choice = [kept] { kept->Save(); }});
+                                 .on_choice = [kept] { kept->Save(); },
+                                 .company = company,
+                                 .pinned_tokens = tokens});
   };
   return MakeCudaBackend(
       {.device = options.device,
-       .make_ops =
-           KernelsWith(options.device, products, AttentionByCudnn(kept, options.repeatable)),
+       .make_ops = KernelsWith(options.device, products, AttentionByCudnn(kept, options)),
        .graphs = options.graphs,
        .collective_sms = options.collective_sms,
        .wait = {.timeout = options.timeout},
