@@ -159,23 +159,38 @@ constexpr int64_t AttentionScratch(const AttentionShape& shape, int64_t rows) {
   return own < shape.library_scratch ? shape.library_scratch : own;
 }
 
-// Returns the bytes, aligned to 256, that cuDNN needs for the gradient of one sequence in bf16. Its
-// gradients of queries are f32 sums, and the order of their terms varies. A `repeatable` one keeps
-// the gradients of all scores instead, padded to its tiles. Queries that share a key have gradients
-// of their own before these are added up.
-constexpr int64_t LibraryScratchBytes(const AttentionShape& shape, bool repeatable) {
+// Returns the most sequences that one launch of cuDNN's attention takes. A launch has a tile for 128
+// queries of a head, and the tiles of a sequence with few heads do not fill a GPU. Where several
+// keys have several queries each, its tensors have no stride for sequences (cudnn/sdpa_plan.h).
+constexpr int64_t LibrarySequences(const AttentionShape& shape) {
+  constexpr int64_t kTiles = 512, kMost = 16;
+  if (shape.kv_heads > 1 && shape.kv_heads < shape.heads) return 1;
+  const int64_t tiles = shape.heads * ((shape.sequence_length + 127) / 128);
+  const int64_t sequences = kTiles / tiles;
+  return sequences < 1 ? 1 : sequences > kMost ? kMost : sequences;
+}
+
+// Returns the bytes, aligned to 256, that cuDNN needs for the gradient of `sequences` sequences in
+// bf16. Its gradients of queries are f32 sums, and the order of their terms varies. A `repeatable`
+// one keeps the gradients of all scores instead, padded to its tiles. Queries that share a key have
+// gradients of their own before these are added up.
+constexpr int64_t LibraryScratchBytes(const AttentionShape& shape, bool repeatable,
+                                      int64_t sequences) {
   const auto padded = [&](int64_t tile) {
     return (shape.sequence_length + tile - 1) / tile * tile;
   };
   const int64_t queries = shape.heads * shape.sequence_length;
   const int64_t key_gradients = shape.kv_heads < shape.heads ? 2 * queries * shape.head_dim : 0;
-  return 2 * key_gradients + 4 * queries + 256 +
-         (repeatable ? 2 * shape.heads * padded(64) * padded(128) : 4 * queries * shape.head_dim);
+  return 256 + sequences * (2 * key_gradients + 4 * queries +
+                            (repeatable ? 2 * shape.heads * padded(64) * padded(128)
+                                        : 4 * queries * shape.head_dim));
 }
 
-// Returns AttentionShape::library_scratch for these bytes at any address.
+// Returns AttentionShape::library_scratch: memory for a launch at any address. Repeatable ones need
+// so much that each takes one sequence.
 constexpr int64_t LibraryScratch(const AttentionShape& shape, bool repeatable) {
-  return (LibraryScratchBytes(shape, repeatable) + 256 + 3) / 4;
+  const int64_t sequences = repeatable ? 1 : LibrarySequences(shape);
+  return (LibraryScratchBytes(shape, repeatable, sequences) + 256 + 3) / 4;
 }
 
 }  // namespace stretto

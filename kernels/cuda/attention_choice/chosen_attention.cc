@@ -85,24 +85,38 @@ class ChosenAttention final : public FusedAttention {
     if (known != nullptr && !LibraryWins(*known)) return Slower(*known);
     if (known == nullptr && !options_.tune) return absl::NotFoundError("never measured");
     if (Capturing()) return absl::NotFoundError("first met while its stream was captured");
-    absl::StatusOr<Decision> plan = options_.make_plan(shape, key.backward);
+    if (known != nullptr) return Planned(key, shape, *known);
+    absl::StatusOr<AttentionTimes> times =
+        Try(key, shape, key.repeatable ? 1 : LibrarySequences(shape));
+    // A sequence whose results depend on the others of its launch gets launches of its own.
+    if (absl::IsInternal(times.status()) && !key.repeatable) times = Try(key, shape, 1);
+    if (!times.ok()) return times.status();
+    options_.tunings->Put(key, *times);
+    return LibraryWins(*times) ? Planned(key, shape, *times) : Slower(*times);
+  }
+
+  absl::StatusOr<AttentionTimes> Try(const AttentionKey& key, const AttentionShape& shape,
+                                     int64_t together) {
+    absl::StatusOr<Decision> plan = options_.make_plan(shape, key.backward, together);
+    if (!plan.ok()) return plan.status();
+    const Trial trial{
+        .shape = shape,
+        .backward = key.backward,
+        .repeatable = !key.backward || key.repeatable,
+        .sequences = std::max<int64_t>(options_.pinned_tokens / shape.sequence_length, 2),
+        .stream = options_.stream};
+    absl::StatusOr<AttentionTimes> times = TryAttention(
+        trial, *own_, [&](const AttentionTensors& tensors) { return (*plan)->Run(tensors); });
+    if (times.ok()) times->together = together;
+    return times;
+  }
+
+  absl::StatusOr<Decision> Planned(const AttentionKey& key, const AttentionShape& shape,
+                                   const AttentionTimes& times) {
+    absl::StatusOr<Decision> plan = options_.make_plan(shape, key.backward, times.together);
     if (!plan.ok()) return plan;
-    if (known == nullptr) {
-      const Trial trial{
-          .shape = shape,
-          .backward = key.backward,
-          .repeatable = !key.backward || key.repeatable,
-          .sequences = std::max<int64_t>(options_.pinned_tokens / shape.sequence_length, 2),
-          .stream = options_.stream};
-      const absl::StatusOr<AttentionTimes> times = TryAttention(
-          trial, *own_, [&](const AttentionTensors& tensors) { return (*plan)->Run(tensors); });
-      if (!times.ok()) return times.status();
-      options_.tunings->Put(key, *times);
-      known = options_.tunings->Find(key);
-      if (!LibraryWins(*known)) return Slower(*known);
-    }
-    Report(key, absl::StrCat(options_.library, ": ", known->library, " us, our kernels ",
-                             known->own, " us"));
+    Report(key, absl::StrCat(options_.library, ": ", times.library, " us, our kernels ", times.own,
+                             " us"));
     return plan;
   }
 

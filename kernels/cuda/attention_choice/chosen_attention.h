@@ -8,6 +8,9 @@
 // shape first met during capture stays with our kernels, as does one that the library does not
 // support, that needs more scratch than there is, or whose launch fails. Run a step once before
 // capturing it. Later calls allocate nothing on the device.
+//
+// A launch takes several sequences where one has few heads (LibrarySequences), unless the trial
+// finds that a sequence's results depend on the others: then it takes one.
 
 #include <cstdint>
 #include <functional>
@@ -43,10 +46,11 @@ struct ChosenAttentionOptions {
   int64_t library_version = 0;  // as in AttentionKey
   // Whether the bits of a backward pass must be the same in every run.
   bool repeatable = false;
-  // Makes the plan of a pass. Takes up to seconds. Errors: Unimplemented (no such plan),
-  // ResourceExhausted (it needs more scratch than calls of the shape have), Unavailable.
+  // Makes the plan of a pass, of which a launch takes at most `together` sequences. Takes up to
+  // seconds. Errors: Unimplemented (no such plan), ResourceExhausted (it needs more scratch than
+  // calls of the shape have), Unavailable.
   std::function<absl::StatusOr<std::unique_ptr<AttentionPlan>>(const AttentionShape& shape,
-                                                               bool backward)>
+                                                               bool backward, int64_t together)>
       make_plan;
   // The approximate number of tokens to measure; at least two sequences are measured.
   int64_t pinned_tokens = 4096;

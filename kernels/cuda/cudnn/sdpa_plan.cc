@@ -75,28 +75,42 @@ class Description {
  private:
   using Attributes = fe::graph::Tensor_attributes;
 
-  int64_t group() const { return pass_.shape.heads / pass_.shape.kv_heads; }
-  Attributes Of(Id id, int64_t heads, int64_t columns, Strides strides) const {
+  const AttentionShape& shape() const { return pass_.shape; }
+  int64_t group() const { return shape().heads / shape().kv_heads; }
+  // Whether the heads of queries, and those of keys, have one stride each, so that the batch can be
+  // that of sequences.
+  bool regular() const { return shape().kv_heads == 1 || group() == 1; }
+
+  // Rows of `columns`, in which heads lie `head` apart; keys' heads lie `key_head` apart.
+  Attributes Of(Id id, int64_t heads, int64_t columns, int64_t row, int64_t head,
+                int64_t key_head) const {
+    const int64_t length = shape().sequence_length;
     Attributes attributes;
-    attributes.set_uid(id)
-        .set_dim({pass_.shape.kv_heads, heads, pass_.shape.sequence_length, columns})
-        .set_stride(std::move(strides))
-        .set_data_type(id == kLse ? fe::DataType_t::FLOAT : fe::DataType_t::BFLOAT16);
+    attributes.set_uid(id).set_data_type(id == kLse ? fe::DataType_t::FLOAT
+                                                    : fe::DataType_t::BFLOAT16);
+    if (regular()) {
+      const int64_t sequence = id == kLse ? shape().heads * length : length * row;
+      attributes.set_dim({pass_.sequences, shape().kv_heads * heads, length, columns})
+          .set_stride({sequence, group() == 1 ? key_head : head, row, 1});
+    } else {
+      attributes.set_dim({shape().kv_heads, heads, length, columns})
+          .set_stride({key_head, head, row, 1});
+    }
     return attributes;
   }
   Attributes Queries(Id id) const { return InQkv(id, group()); }
   Attributes Keys(Id id) const { return InQkv(id, 1); }
   Attributes InQkv(Id id, int64_t heads) const {
-    const int64_t d = pass_.shape.head_dim;
-    return Of(id, heads, d, {(group() + 2) * d, d, pass_.shape.qkv_columns(), 1});
+    const int64_t d = shape().head_dim;
+    return Of(id, heads, d, shape().qkv_columns(), d, (group() + 2) * d);
   }
   Attributes InContext(Id id) const {
-    const int64_t d = pass_.shape.head_dim;
-    return Of(id, group(), d, {group() * d, d, pass_.shape.context_columns(), 1});
+    const int64_t d = shape().head_dim;
+    return Of(id, group(), d, shape().context_columns(), d, group() * d);
   }
   Attributes Logs() const {
-    const int64_t length = pass_.shape.sequence_length;
-    return Of(kLse, group(), 1, {group() * length, length, 1, 1});
+    const int64_t length = shape().sequence_length;
+    return Of(kLse, group(), 1, 1, length, group() * length);
   }
 
   Tensor Input(const Attributes& attributes) { return graph_.tensor(attributes); }
@@ -184,19 +198,19 @@ absl::StatusOr<SdpaPlan> SdpaPlan::Make(const SdpaDevice& device, const SdpaPass
       "cuDNN needs ", plan.workspace_bytes_, " bytes of workspace, there are ", workspace_bytes));
 }
 
-absl::Status SdpaPlan::Run(cudnnHandle_t handle, const AttentionTensors& sequence,
+absl::Status SdpaPlan::Run(cudnnHandle_t handle, const AttentionTensors& sequences,
                            void* workspace) const {
   const AttentionShape& shape = pass_.shape;
   const int64_t key = shape.heads / shape.kv_heads * shape.head_dim, value = key + shape.head_dim;
-  BF16* const qkv = sequence.qkv.as<BF16>();
+  BF16* const qkv = sequences.qkv.as<BF16>();
   std::unordered_map<int64_t, void*> addresses = {{kQuery, qkv},
                                                   {kKey, qkv + key},
                                                   {kValue, qkv + value},
-                                                  {kContext, sequence.context.data},
-                                                  {kLse, sequence.lse.data}};
+                                                  {kContext, sequences.context.data},
+                                                  {kLse, sequences.lse.data}};
   if (pass_.backward) {
-    BF16* const dqkv = sequence.dqkv.as<BF16>();
-    addresses.insert({{kDContext, sequence.dcontext.data},
+    BF16* const dqkv = sequences.dqkv.as<BF16>();
+    addresses.insert({{kDContext, sequences.dcontext.data},
                       {kDQuery, dqkv},
                       {kDKey, dqkv + key},
                       {kDValue, dqkv + value}});

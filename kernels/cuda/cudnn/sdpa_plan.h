@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A pass of causal attention over one sequence, all heads at once, as a graph of cuDNN's frontend
+// A pass of causal attention over sequences, all heads at once, as a graph of cuDNN's frontend
 // (https://docs.nvidia.com/deeplearning/cudnn/frontend/latest, "Attention") that is compiled for a
 // device.
 //
-// The key/value heads are cuDNN's batch, and the queries of one are cuDNN's heads, so that the
-// interleaved rows of qkv (kernels/ops.h) have one stride per dimension and nothing is copied.
+// The interleaved rows of qkv (kernels/ops.h) are read where they are. Where each query has a key of
+// its own, or all have one, heads have one stride, and sequences are cuDNN's batch. Otherwise a pass
+// has one sequence, the key/value heads are cuDNN's batch, and the queries of one are its heads.
 
 #include <cudnn_graph.h>
 
@@ -37,6 +38,7 @@ struct SdpaPass {
   bool backward = false;
   // Of backward. Otherwise its gradients of queries are f32 sums by atomics, whose order varies.
   bool repeatable = false;
+  int64_t sequences = 1;  // at most LibrarySequences
 };
 
 class SdpaPlan {
@@ -49,8 +51,8 @@ class SdpaPlan {
 
   int64_t workspace_bytes() const { return workspace_bytes_; }  // on the device, aligned to 256
 
-  // Enqueues the pass for one sequence on the handle's stream. Errors: Unavailable.
-  absl::Status Run(cudnnHandle_t handle, const AttentionTensors& sequence, void* workspace) const;
+  // Enqueues the pass for its number of sequences on the handle's stream. Errors: Unavailable.
+  absl::Status Run(cudnnHandle_t handle, const AttentionTensors& sequences, void* workspace) const;
 
  private:
   SdpaPass pass_;

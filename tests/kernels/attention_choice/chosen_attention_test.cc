@@ -27,20 +27,23 @@ struct Behaviour {
   bool forward = true, backward = true;  // has such plans
   float factor = 1;                      // of its results
   bool vary = false;                     // the bits of every second run differ
+  bool mix = false;                      // those of several sequences in a launch differ
   int executions = 1 << 20;              // launches until they fail
 };
 struct Counts {
   int plans = 0, forward = 0, backward = 0;
-  int64_t scratch = 0;  // of the last backward pass
+  int64_t scratch = 0;                 // of the last backward pass
+  std::vector<int64_t> together = {};  // that plans were asked for
 };
 
 // A library that computes with our own kernels.
 class OwnPlan final : public AttentionPlan {
  public:
-  OwnPlan(const AttentionShape& shape, bool backward, const CudaOpsOptions& options,
-          Behaviour& behaviour, Counts& counts)
+  OwnPlan(const AttentionShape& shape, bool backward, int64_t together,
+          const CudaOpsOptions& options, Behaviour& behaviour, Counts& counts)
       : shape_(shape),
         backward_(backward),
+        together_(together),
         ops_(MakeCudaOps(options)),
         behaviour_(behaviour),
         counts_(counts) {}
@@ -59,13 +62,16 @@ class OwnPlan final : public AttentionPlan {
     cudaDeviceSynchronize();
     BF16* const first = (backward_ ? t.dqkv : t.context).as<BF16>();
     const float varied = behaviour_.vary && runs % 2 == 0 ? 1.01f : 1;
-    for (int i = 0; i < 100; ++i) first[i] = ToBF16(ToFloat(first[i]) * behaviour_.factor * varied);
+    const bool several = together_ > 1 && t.qkv.rows() > shape_.sequence_length;
+    const float factor = behaviour_.factor * varied * (behaviour_.mix && several ? 1.01f : 1);
+    for (int i = 0; i < 100; ++i) first[i] = ToBF16(ToFloat(first[i]) * factor);
     return absl::OkStatus();
   }
 
  private:
   const AttentionShape shape_;
   const bool backward_;
+  const int64_t together_;
   const std::unique_ptr<CudaOps> ops_;
   Behaviour& behaviour_;
   Counts& counts_;
@@ -81,22 +87,25 @@ class ChosenAttentionTest : public testing::Test {
   ~ChosenAttentionTest() override { EXPECT_EQ(cuda_emulator::Leaks(), 0); }
 
   ChosenAttentionOptions Options() {
-    return {.stream = stream_,
-            .sm_count = 4,
-            .workspace = workspace_,
-            .tunings = &tunings_,
-            .library = "the library",
-            .library_version = 91900,
-            .repeatable = true,
-            .make_plan = [this](const AttentionShape& shape,
-                                bool backward) -> absl::StatusOr<std::unique_ptr<AttentionPlan>> {
-              if (!(backward ? behaviour_.backward : behaviour_.forward))
-                return absl::UnimplementedError("no such plan");
-              ++counts_.plans;
-              return std::make_unique<OwnPlan>(shape, backward, OwnOptions(), behaviour_, counts_);
-            },
-            .pinned_tokens = 1,
-            .report = [this](absl::string_view text) { reports_.emplace_back(text); }};
+    return {
+        .stream = stream_,
+        .sm_count = 4,
+        .workspace = workspace_,
+        .tunings = &tunings_,
+        .library = "the library",
+        .library_version = 91900,
+        .repeatable = true,
+        .make_plan = [this](const AttentionShape& shape, bool backward,
+                            int64_t together) -> absl::StatusOr<std::unique_ptr<AttentionPlan>> {
+          if (!(backward ? behaviour_.backward : behaviour_.forward))
+            return absl::UnimplementedError("no such plan");
+          ++counts_.plans;
+          counts_.together.push_back(together);
+          return std::make_unique<OwnPlan>(shape, backward, together, OwnOptions(), behaviour_,
+                                           counts_);
+        },
+        .pinned_tokens = 1,
+        .report = [this](absl::string_view text) { reports_.emplace_back(text); }};
   }
   CudaOpsOptions OwnOptions() {
     return {.stream = stream_, .sm_count = 4, .workspace = workspace_};
@@ -179,6 +188,39 @@ TEST_F(ChosenAttentionTest, EverySlicingUsesThePlansOfTheWhole) {
     EXPECT_EQ(sliced.Bits(), whole.Bits());
   }
   EXPECT_EQ(counts_.plans, 2) << "one for each direction";
+}
+
+// kPairs has few heads, so that a launch takes many sequences; kGroups has no stride for them.
+TEST_F(ChosenAttentionTest, ALaunchTakesSeveralSequencesWhereOneHasFewHeads) {
+  EXPECT_EQ(LibrarySequences(kPairs), 16);
+  EXPECT_EQ(LibrarySequences(kGroups), 1);
+  AttentionShape shape{.sequence_length = 4096, .heads = 4, .kv_heads = 4, .head_dim = 128};
+  EXPECT_EQ(LibrarySequences(shape), 4);
+  shape.kv_heads = 1;
+  EXPECT_EQ(LibrarySequences(shape), 4);
+  shape.heads = 32;
+  EXPECT_EQ(LibrarySequences(shape), 1);
+
+  const auto attention = Make();
+  AttentionBatch batch = BatchOf(kPairs);
+  batch.Run(*Ops(attention.get()));
+  // Of a repeatable gradient, one. Each is asked for by its trial, and again if it wins.
+  EXPECT_EQ(counts_.together.front(), 16);
+  EXPECT_EQ(counts_.together.back(), 1);
+  EXPECT_THAT(tunings_.Print(), AllOf(HasSubstr("together 16\n"), HasSubstr("together 1\n")));
+}
+
+TEST_F(ChosenAttentionTest, SequencesThatDependOnOthersGetLaunchesOfTheirOwn) {
+  behaviour_.mix = true;
+  const auto attention = Make();
+  AttentionBatch batch = BatchOf(kPairs);
+  batch.Run(*Ops(attention.get()));
+  cudaDeviceSynchronize();
+  EXPECT_EQ(batch.Bits(), OwnBits(kPairs));
+  ASSERT_GE(counts_.together.size(), 2u);
+  EXPECT_EQ(counts_.together[0], 16);
+  EXPECT_EQ(counts_.together[1], 1);
+  EXPECT_THAT(tunings_.Print(), testing::Not(HasSubstr("together 16")));
 }
 
 TEST_F(ChosenAttentionTest, WithoutScratchGradientsAreOurs) {

@@ -74,13 +74,16 @@ TEST_F(CudnnPlansTest, EveryModelOnUpToEightRanksHasItsPlans) {
       if (!done.insert({shape.sequence_length, shape.heads, shape.kv_heads, shape.head_dim}).second)
         continue;
       SCOPED_TRACE(absl::StrCat(preset.name, " on ", ranks, " ranks"));
+      const int64_t sequences = LibrarySequences(shape);
       const absl::StatusOr<SdpaPlan> forward =
-          PlanOf({.shape = shape}, int64_t{kCudaWorkspaceBytes});
+          PlanOf({.shape = shape, .sequences = sequences}, int64_t{kCudaWorkspaceBytes});
       EXPECT_TRUE(forward.ok()) << forward.status();
       for (const bool repeatable : {false, true}) {
-        const int64_t planned = LibraryScratchBytes(shape, repeatable);
-        const absl::StatusOr<SdpaPlan> backward =
-            PlanOf({.shape = shape, .backward = true, .repeatable = repeatable}, planned);
+        const int64_t several = repeatable ? 1 : sequences;
+        const int64_t planned = LibraryScratchBytes(shape, repeatable, several);
+        const absl::StatusOr<SdpaPlan> backward = PlanOf(
+            {.shape = shape, .backward = true, .repeatable = repeatable, .sequences = several},
+            planned);
         ASSERT_TRUE(backward.ok()) << repeatable << " " << backward.status();
         EXPECT_GT(2 * backward->workspace_bytes(), planned) << repeatable;
       }
