@@ -207,13 +207,21 @@ class Calibration {
   }
 
   absl::Status MeasurePairs() {
-    std::map<CollectiveKind, std::string> largest;
+    // Of each kind the shortest that is long enough, which all ranks agree on, else the longest. A
+    // repeat takes three times as long as its collective, and a pair up to kMostRounds repeats.
+    const auto suits_better = [&](const std::string& a, const std::string& b) {
+      const double mine = alone_[a].value, other = alone_[b].value;
+      const bool enough = mine >= kLeastCollectiveSeconds;
+      if (enough != (other >= kLeastCollectiveSeconds)) return enough;
+      return enough ? mine < other : mine > other;
+    };
+    std::map<CollectiveKind, std::string> taken;
     for (const auto& [name, collective] : collectives_) {
-      std::string& found = largest[KindOf(name)];
-      if (found.empty() || BytesOf(name) > BytesOf(found)) found = name;
+      std::string& found = taken[KindOf(name)];
+      if (found.empty() || suits_better(name, found)) found = name;
     }
     for (ComputeClass compute : kComputeClasses) {
-      for (const auto& [kind, name] : largest) RETURN_IF_ERROR(MeasurePair(compute, name));
+      for (const auto& [kind, name] : taken) RETURN_IF_ERROR(MeasurePair(compute, name));
     }
     return absl::OkStatus();
   }
