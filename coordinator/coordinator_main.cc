@@ -29,6 +29,7 @@
 #include "absl/strings/strip.h"
 #include "coordinator/flags/etcd_flags.h"
 #include "coordinator/flags/limit_flags.h"
+#include "coordinator/flags/tls_flags.h"
 #include "coordinator/page/page.h"
 #include "coordinator/service/front.h"
 #include "coordinator/service/reachable.h"
@@ -334,19 +335,7 @@ int Main(int argc, char** argv) {
       "--insecure-metrics-beyond-loopback", options.insecure_metrics_beyond_loopback,
       "allow --metrics-listen on an address that other machines can reach; metrics are not "
       "encrypted, and anyone who can reach the port can read them");
-  app.add_option("--tls-ca", options.server.tls.ca,
-                 "PEM file with the CA that signs the certificates of workers and users");
-  app.add_option(
-      "--tls-certificate", options.server.tls.certificate,
-      "PEM file with the certificate of this coordinator, which must have the role coordinator");
-  app.add_option(
-      "--tls-key", options.server.tls.key,
-      "PEM file with the private key of that certificate; the three --tls flags enable TLS, "
-      "and their files are read again when they change");
-  app.add_option("--tls-crl", options.server.tls_crl,
-                 "PEM file with revocation lists of that CA; calls with a certificate in them are "
-                 "refused, and open ones end. It is read again when it changes")
-      ->needs("--tls-ca");
+  service::AddTlsFlags(app, options.server);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
