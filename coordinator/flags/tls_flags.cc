@@ -5,7 +5,7 @@
 
 namespace stretto::service {
 
-void AddTlsFlags(CLI::App& app, ServerOptions& options) {
+void AddTlsFlags(CLI::App& app, ServerOptions& options, std::string& page_listen) {
   app.add_option("--tls-ca", options.tls.ca,
                  "PEM file with the CA that signs the certificates of workers and users");
   app.add_option(
@@ -23,6 +23,10 @@ void AddTlsFlags(CLI::App& app, ServerOptions& options) {
                  "file with the keys and revoked tokens that `stretto ca token` writes; users may "
                  "show a token in place of a certificate. It is read again when it changes")
       ->needs("--tls-ca");
+  app.add_option("--page-listen", page_listen,
+                 "address at which users of other machines see the page, HOST:PORT, with TLS and "
+                 "their tokens; port 0 picks a free port (default: nowhere)")
+      ->needs("--tokens");
 }
 
 }  // namespace stretto::service

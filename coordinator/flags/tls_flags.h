@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The flags of stretto-coordinator that say who may call.
+// The flags of stretto-coordinator that say who may call, and where users look.
+
+#include <string>
 
 #include "coordinator/service/server.h"
 
@@ -11,6 +13,6 @@ class App;
 namespace stretto::service {
 
 // Borrows both.
-void AddTlsFlags(CLI::App& app, ServerOptions& options);
+void AddTlsFlags(CLI::App& app, ServerOptions& options, std::string& page_listen);
 
 }  // namespace stretto::service

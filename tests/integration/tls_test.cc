@@ -144,7 +144,7 @@ TEST_F(TlsClusterTest, AUserWithATokenNeedsNoCertificate) {
     return {Path("tls/ca.crt"), Path("tls/" + name + ".crt"), Path("tls/" + name + ".key")};
   };
   Arguments flags = Flags(files("coordinator"));
-  flags.insert(flags.end(), {"--tokens", Path("tls/tokens")});
+  flags.insert(flags.end(), {"--tokens", Path("tls/tokens"), "--page-listen", "127.0.0.1:0"});
   StartCoordinator(flags);
   StartWorker("node-a", 2, Flags(files("worker-node-a")));
   const auto show_token = [&](const std::string& name) {
