@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """How channels are made, for both clients."""
-from collections.abc import Callable
 from typing import Any
 
 import grpc
@@ -18,13 +17,13 @@ OPTIONS = [
 ]
 
 
-class _Bearer(grpc.AuthMetadataPlugin):  # type: ignore[misc]
+class _Bearer(grpc.AuthMetadataPlugin):
     """Adds the token to each call, as its file has it then. gRPC sends none without TLS."""
 
     def __init__(self, tls: TlsFiles) -> None:
         self._tls = tls
 
-    def __call__(self, context: Any, callback: Callable[[Any, Exception | None], None]) -> None:
+    def __call__(self, context: Any, callback: Any) -> None:
         try:
             callback((("authorization", f"Bearer {self._tls.token()}"),), None)
         except Exception as error:  # of the file; gRPC fails the call with its text
