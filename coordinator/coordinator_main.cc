@@ -29,6 +29,8 @@
 #include "absl/strings/strip.h"
 #include "coordinator/flags/etcd_flags.h"
 #include "coordinator/flags/limit_flags.h"
+#include "coordinator/flags/tls_flags.h"
+#include "coordinator/page/network_page.h"
 #include "coordinator/page/page.h"
 #include "coordinator/service/front.h"
 #include "coordinator/service/reachable.h"
@@ -57,6 +59,7 @@ struct Options {
   service::ServerOptions server;
   coordinator::EtcdFlags etcd;
   std::string metrics_listen = "127.0.0.1:9090";
+  std::string page_listen;  // empty: the page is at metrics_listen alone
   std::string state_dir;
   bool insecure_metrics_beyond_loopback = false;
   double lease_seconds = 10;
@@ -206,6 +209,14 @@ absl::Status Run(const Options& options, telemetry::Telemetry& telemetry) {
                         .ready = ready,
                         .healthy = [&] { return reachable.Probe(); },
                         .page = [&](const auto& request) { return page.Get(request); }}));
+  std::unique_ptr<page::NetworkPage> network_page;  // may be null
+  if (!options.page_listen.empty()) {
+    ASSIGN_OR_RETURN(network_page, page::NetworkPage::Start(options.page_listen, options.server));
+  }
+  const auto show = [&](const std::shared_ptr<service::Reader>& reader) {
+    page.Show(reader);
+    if (network_page != nullptr) network_page->Show(reader);
+  };
   service::ServerOptions server_options = options.server;
   if (in_etcd) {
     ASSIGN_OR_RETURN(
@@ -227,9 +238,10 @@ absl::Status Run(const Options& options, telemetry::Telemetry& telemetry) {
   ASSIGN_OR_RETURN(auto server, service::Server::Start(server_options, std::move(store),
                                                        Clock::Real(), telemetry));
   reachable.Set(server.get());
-  page.Show(server->reader());
+  show(server->reader());
   readiness.Set(absl::OkStatus());
-  std::printf("listening grpc=%d metrics=%d\n", server->port(), monitoring->port());
+  std::printf("listening grpc=%d metrics=%d%s\n", server->port(), monitoring->port(),
+              network_page == nullptr ? "" : absl::StrCat(" page=", network_page->port()).c_str());
   std::fflush(stdout);
   spdlog::info("ready build={} grpc={} metrics={} tls={} state_dir={} etcd={}", kBuildVersion,
                server->port(), monitoring->port(), !options.server.tls.empty(), options.state_dir,
@@ -239,7 +251,7 @@ absl::Status Run(const Options& options, telemetry::Telemetry& telemetry) {
   spdlog::info("stopping signal={}", signal);
   readiness.Set(absl::UnavailableError("shutting down"));
   reachable.Set(nullptr);
-  page.Show(nullptr);
+  show(nullptr);
   server->Shutdown();
   return absl::OkStatus();
 }
@@ -334,19 +346,7 @@ int Main(int argc, char** argv) {
       "--insecure-metrics-beyond-loopback", options.insecure_metrics_beyond_loopback,
       "allow --metrics-listen on an address that other machines can reach; metrics are not "
       "encrypted, and anyone who can reach the port can read them");
-  app.add_option("--tls-ca", options.server.tls.ca,
-                 "PEM file with the CA that signs the certificates of workers and users");
-  app.add_option(
-      "--tls-certificate", options.server.tls.certificate,
-      "PEM file with the certificate of this coordinator, which must have the role coordinator");
-  app.add_option(
-      "--tls-key", options.server.tls.key,
-      "PEM file with the private key of that certificate; the three --tls flags enable TLS, "
-      "and their files are read again when they change");
-  app.add_option("--tls-crl", options.server.tls_crl,
-                 "PEM file with revocation lists of that CA; calls with a certificate in them are "
-                 "refused, and open ones end. It is read again when it changes")
-      ->needs("--tls-ca");
+  service::AddTlsFlags(app, options.server, options.page_listen);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -8,7 +8,6 @@
 #include "coordinator/ca/authority.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,10 +15,8 @@
 #include <filesystem>
 #include <utility>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "proto/base/nearest_name.h"
+#include "proto/base/files.h"
 #include "proto/base/status_macros.h"
 #include "proto/tls/files.h"
 
@@ -52,34 +49,15 @@ bool Exists(const std::string& path) {
   return ::lstat(path.c_str(), &info) == 0;
 }
 
-absl::StatusOr<FileDescriptor> LockIndex(const std::string& folder, int flags) {
-  const std::string path = In(folder, kIndex);
-  FileDescriptor file(::open(path.c_str(), O_RDWR | O_APPEND | O_CLOEXEC | flags, 0600));
-  if (!file.valid()) return ErrnoStatus(errno, absl::StrCat("open ", path));
-  while (::flock(file.get(), LOCK_EX) != 0) {
-    if (errno != EINTR) return ErrnoStatus(errno, absl::StrCat("lock ", path));
-  }
-  return file;
-}
-
 }  // namespace
 
 absl::StatusOr<Index> ReadIndex(const std::string& folder) {
   if (!Exists(In(folder, kCaCertificate))) return NoCa(folder);
-  const std::string path = In(folder, kIndex);
-  ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
-  absl::StatusOr<Index> index = ParseIndex(text);
-  if (!index.ok()) {
-    return absl::Status(index.status().code(), absl::StrCat(path, ":", index.status().message()));
-  }
-  return index;
+  return ReadIndexFile(In(folder, kIndex));
 }
 
-Authority::Authority(std::string folder, FileDescriptor index_file, Index index, Signer signer)
-    : folder_(std::move(folder)),
-      index_file_(std::move(index_file)),
-      index_(std::move(index)),
-      signer_(std::move(signer)) {}
+Authority::Authority(std::string folder, IndexFile index, Signer signer)
+    : folder_(std::move(folder)), index_(std::move(index)), signer_(std::move(signer)) {}
 
 absl::StatusOr<Authority> Authority::Create(const std::string& folder, const std::string& name,
                                             absl::Duration lifetime, absl::Time now) {
@@ -90,7 +68,7 @@ absl::StatusOr<Authority> Authority::Create(const std::string& folder, const std
     return ErrnoStatus(errno, absl::StrCat("create ", folder));
   }
   {
-    ASSIGN_OR_RETURN(const FileDescriptor lock, LockIndex(folder, O_CREAT));
+    ASSIGN_OR_RETURN(const FileDescriptor lock, LockFile(In(folder, kIndex), O_CREAT));
     if (Exists(In(folder, kCaCertificate))) {
       return absl::AlreadyExistsError(
           absl::StrCat(folder, ": found a CA, expected a folder without one; `stretto ca issue ",
@@ -112,12 +90,7 @@ absl::StatusOr<Authority> Authority::Create(const std::string& folder, const std
 
 absl::StatusOr<Authority> Authority::Open(const std::string& folder) {
   if (!Exists(In(folder, kCaCertificate))) return NoCa(folder);
-  ASSIGN_OR_RETURN(FileDescriptor lock, LockIndex(folder, 0));
-  ASSIGN_OR_RETURN(Index index, ReadIndex(folder));
-  // The rest of a line that a crash cut off: the next line must not become a part of it.
-  if (::ftruncate(lock.get(), index.whole) != 0) {
-    return ErrnoStatus(errno, absl::StrCat("truncate ", In(folder, kIndex)));
-  }
+  ASSIGN_OR_RETURN(IndexFile index, IndexFile::Open(In(folder, kIndex)));
   ASSIGN_OR_RETURN(const std::string certificate, ReadFile(In(folder, kCaCertificate)));
   const std::string key_path = In(folder, kCaKey);
   ASSIGN_OR_RETURN(const std::string key, ReadFile(key_path));
@@ -128,23 +101,7 @@ absl::StatusOr<Authority> Authority::Open(const std::string& folder) {
   if (!signer.ok()) {
     return AtFile(absl::StrCat(In(folder, kCaCertificate), " and ", kCaKey), signer.status());
   }
-  return Authority(folder, std::move(lock), std::move(index), *std::move(signer));
-}
-
-absl::Status Authority::Append(const std::string& line) {
-  const std::string path = Path(kIndex);
-  absl::Status status = WriteAll(index_file_.get(), line, path);
-  if (status.ok() && ::fsync(index_file_.get()) != 0) {
-    status = ErrnoStatus(errno, absl::StrCat("fsync ", path));
-  }
-  if (!status.ok()) {
-    // The part of a line that fitted on a full disk. Open does it again if this fails.
-    [[maybe_unused]] const int cut = ::ftruncate(index_file_.get(), index_.whole);
-    return status;
-  }
-  index_.whole += static_cast<int64_t>(line.size());
-  ++index_.lines;
-  return absl::OkStatus();
+  return Authority(folder, std::move(index), *std::move(signer));
 }
 
 absl::StatusOr<Issued> Authority::Issue(const Holder& holder, absl::Duration lifetime,
@@ -165,8 +122,7 @@ absl::StatusOr<Issued> Authority::Issue(const Holder& holder, absl::Duration lif
                                                      .alternative_names = holder.alternative_names,
                                                      .begin = issued.begin,
                                                      .end = issued.end}));
-  RETURN_IF_ERROR(Append(IssuedLine(issued, now)));
-  index_.issued.push_back(issued);
+  RETURN_IF_ERROR(index_.Issue(issued, now));
   // The key first, so that a program that looks in between finds no new certificate without it for
   // longer than a moment.
   RETURN_IF_ERROR(WritePrivateFile(Path(holder.name + ".key"), made.key));
@@ -176,37 +132,22 @@ absl::StatusOr<Issued> Authority::Issue(const Holder& holder, absl::Duration lif
 
 absl::StatusOr<std::vector<Issued>> Authority::Revoke(const std::string& what,
                                                       const std::string& reason, absl::Time now) {
-  const std::string serial = absl::AsciiStrToLower(what);
-  std::vector<Issued> meant;
-  std::vector<std::string> names;
-  for (Issued& one : index_.issued) {
-    names.push_back(one.name);
-    const bool by_name = one.name == what && (one.ValidAt(now) || one.revoked);
-    if (!by_name && one.serial != serial) continue;
-    if (!one.revoked) {
-      RETURN_IF_ERROR(Append(RevokedLine(one.serial, reason, now)));
-      one.revoked = now;
-      one.reason = reason;
-    }
-    meant.push_back(one);
-  }
-  if (meant.empty()) {
-    const std::string near = NearestName(what, names);
-    return absl::NotFoundError(absl::StrCat(
-        "found no valid certificate with the name or the serial number \"", absl::CHexEscape(what),
-        "\" in ", Path(kIndex), ", expected one that `stretto ca list ", folder_, "` shows",
-        near.empty() || near == what ? "" : absl::StrCat("; did you mean \"", near, "\"?")));
-  }
+  ASSIGN_OR_RETURN(std::vector<Issued> meant,
+                   index_.Revoke(what, reason,
+                                 {.kind = "certificate",
+                                  .number = "serial number",
+                                  .list = absl::StrCat("stretto ca list ", folder_)},
+                                 now));
   RETURN_IF_ERROR(WriteList(now));
   return meant;
 }
 
 absl::Status Authority::WriteList(absl::Time now) {
   std::vector<RevokedSerial> revoked;
-  for (const Issued& one : index_.issued) {
+  for (const Issued& one : index_.index().issued) {
     if (one.revoked) revoked.push_back({one.serial, *one.revoked});
   }
-  ASSIGN_OR_RETURN(const std::string list, signer_.List(revoked, index_.lines, now));
+  ASSIGN_OR_RETURN(const std::string list, signer_.List(revoked, index_.index().lines, now));
   return WriteFileAtomic(Path(kCaList), list);
 }
 

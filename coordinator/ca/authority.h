@@ -8,6 +8,8 @@
 //   index           what it has issued and revoked (index.h)
 //   NAME.key, .crt  the newest key and certificate of each holder
 //
+// Tokens of users may be in the same folder (token_issuer.h).
+//
 // Keys have mode 0600. Files are replaced by rename.
 
 #include <string>
@@ -18,8 +20,8 @@
 #include "absl/time/time.h"
 #include "coordinator/ca/holder.h"
 #include "coordinator/ca/index.h"
+#include "coordinator/ca/index_file.h"
 #include "coordinator/ca/mint.h"
-#include "proto/base/files.h"
 
 namespace stretto::ca {
 
@@ -33,8 +35,8 @@ absl::StatusOr<Index> ReadIndex(const std::string& folder);
 // One process at a time; one thread.
 class Authority {
  public:
-  // Makes a CA in `folder`, which is created with mode 0700 if it is missing. Errors: ALREADY_EXISTS
-  // (it has a CA), those of files.
+  // Makes a CA in `folder`, which is created with mode 0700 if it is missing. Errors:
+  // ALREADY_EXISTS (it has a CA), those of files.
   static absl::StatusOr<Authority> Create(const std::string& folder, const std::string& name,
                                           absl::Duration lifetime, absl::Time now);
   // Locks the CA until the object ends, and waits if another process has locked it. Errors:
@@ -42,12 +44,13 @@ class Authority {
   // FAILED_PRECONDITION (everybody can read its key), those of files.
   static absl::StatusOr<Authority> Open(const std::string& folder);
 
-  const std::vector<Issued>& issued() const { return index_.issued; }
+  const std::vector<Issued>& issued() const { return index_.index().issued; }
   std::string name() const { return signer_.name(); }
   absl::Time end() const { return signer_.end(); }
 
-  // Makes a new key and certificate for the holder and writes them to NAME.key and NAME.crt. Earlier
-  // certificates stay valid. Errors: FAILED_PRECONDITION (it would outlive the CA), those of files.
+  // Makes a new key and certificate for the holder and writes them to NAME.key and NAME.crt.
+  // Earlier certificates stay valid. Errors: FAILED_PRECONDITION (it would outlive the CA), those
+  // of files.
   absl::StatusOr<Issued> Issue(const Holder& holder, absl::Duration lifetime, absl::Time now);
 
   // Revokes a certificate by its serial number, or all valid ones of a holder by his name, and
@@ -57,14 +60,12 @@ class Authority {
                                              absl::Time now);
 
  private:
-  Authority(std::string folder, FileDescriptor index_file, Index index, Signer signer);
+  Authority(std::string folder, IndexFile index, Signer signer);
   std::string Path(const std::string& file) const { return folder_ + "/" + file; }
-  absl::Status Append(const std::string& line);
   absl::Status WriteList(absl::Time now);
 
   std::string folder_;
-  FileDescriptor index_file_;  // locked
-  Index index_;
+  IndexFile index_;
   Signer signer_;
 };
 

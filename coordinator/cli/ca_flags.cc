@@ -14,6 +14,7 @@
 #include "coordinator/ca/index.h"
 #include "coordinator/cli/command_line.h"
 #include "coordinator/cli/commands/ca_commands.h"
+#include "coordinator/cli/token_flags.h"
 #include "proto/base/clock.h"
 #include "proto/commands/choice.h"
 #include "proto/commands/ranges.h"
@@ -147,6 +148,7 @@ void AddCaCommands(CommandLine& line) {
   AddRotate(line, group);
   AddCaList(line, group);
   AddRevoke(line, group);
+  AddTokenCommands(line, group);
 }
 
 }  // namespace stretto::cli

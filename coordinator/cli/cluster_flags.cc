@@ -26,7 +26,7 @@ ExitCode Up(const CommandLine& line, const UpOptions& options) {
   if (!line.cluster().tls.empty()) {
     line.terminal().err
         << "error: `stretto up` makes certificates of its own, in --state-dir; remove --tls-ca, "
-           "--tls-certificate and --tls-key\n";
+           "--tls-certificate, --tls-key and --token-file\n";
     return kUsage;
   }
   std::optional<SignalThread> signals;

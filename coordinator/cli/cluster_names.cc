@@ -33,7 +33,8 @@ std::vector<std::string> ClusterNames(const ValueKind& kind, const GivenFlags& g
                      .cluster = {.coordinator = value("--coordinator"),
                                  .tls = {.ca = value("--tls-ca"),
                                          .certificate = value("--tls-certificate"),
-                                         .key = value("--tls-key")}}},
+                                         .key = value("--tls-key"),
+                                         .token = value(tls::kTokenFlag)}}},
                     environment.variable);
   if (!cluster.ok()) return {};
   Client client(cluster->coordinator, cluster->tls, environment.interrupt);

@@ -110,6 +110,10 @@ CommandLine::CommandLine(const AppEnvironment& environment)
   app_->add_option("--tls-key", tls.key,
                    "PEM file with the private key of your certificate (default: STRETTO_TLS_KEY)")
       ->type_name("FILE");
+  app_->add_option(tls::kTokenFlag, tls.token,
+                   "file with your token, in place of certificate and key (default: "
+                   "STRETTO_TOKEN_FILE)")
+      ->type_name("FILE");
   AddFormat(app_.get(), &format_);
   app_->add_flag("--no-color", no_color_, "print without colours, as if NO_COLOR were set");
   app_->set_version_flag("--version", absl::StrCat("stretto ", kBuildVersion), "print the version");
@@ -227,7 +231,7 @@ std::string CommandLine::HintFlags() const {
        {std::pair("--context", cluster_.context), std::pair("--coordinator", cluster.coordinator),
         std::pair("--tls-ca", cluster.tls.ca),
         std::pair("--tls-certificate", cluster.tls.certificate),
-        std::pair("--tls-key", cluster.tls.key)}) {
+        std::pair("--tls-key", cluster.tls.key), std::pair(tls::kTokenFlag, cluster.tls.token)}) {
     if (!value.empty()) absl::StrAppend(&flags, " ", flag, " ", value);
   }
   return flags;
@@ -261,7 +265,12 @@ ExitCode CommandLine::WithInvocation(const std::function<ExitCode(const Invocati
 
 CLI::App* CommandLine::AddGroup(const char* name, const char* help,
                                 const std::vector<std::string>& examples) {
-  CLI::App* group = app_->add_subcommand(name, help);
+  return AddGroup(app_.get(), name, help, examples);
+}
+
+CLI::App* CommandLine::AddGroup(CLI::App* parent, const char* name, const char* help,
+                                const std::vector<std::string>& examples) {
+  CLI::App* group = parent->add_subcommand(name, help);
   group->require_subcommand(1);
   group->fallthrough();
   AddExamples(group, examples);

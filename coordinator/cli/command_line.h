@@ -28,6 +28,9 @@ class CommandLine {
 
   // A word before commands: "job".
   CLI::App* AddGroup(const char* name, const char* help, const std::vector<std::string>& examples);
+  // The same under another one: "ca token".
+  CLI::App* AddGroup(CLI::App* parent, const char* name, const char* help,
+                     const std::vector<std::string>& examples);
   // A command that talks to the coordinator, under `parent`.
   CLI::App* AddCommand(CLI::App* parent, const char* name, const char* help,
                        const std::function<ExitCode(const Invocation&)>& command,

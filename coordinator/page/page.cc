@@ -122,14 +122,27 @@ absl::Status PageAccess(const service::ServerOptions& options, const std::string
   if (!options.tls.empty()) {
     return absl::PermissionDeniedError(
         absl::StrCat("the page: found --metrics-listen ", metrics_listen,
-                     ", expected a loopback address, because this port encrypts nothing. stretto "
-                     "job list, watch and timeline show the same"));
+                     ", expected a loopback address, because this port encrypts nothing. "
+                     "--page-listen serves the page with TLS to other machines"));
   }
   if (options.insecure_listen_beyond_loopback) return absl::OkStatus();
   return absl::PermissionDeniedError(
       absl::StrCat("the page: found --metrics-listen ", metrics_listen,
                    ", expected a loopback address, because the page shows more than metrics. "
                    "--insecure-listen-beyond-loopback allows it, and opens the API as well"));
+}
+
+absl::Status CheckPageListen(const service::ServerOptions& options,
+                             const std::string& page_listen) {
+  const absl::StatusOr<Address> address = ParseAddress(page_listen);
+  if (!address.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("--page-listen: ", address.status().message()));
+  }
+  if (!options.tls.empty() && !options.tokens.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "--page-listen: found ", page_listen, " without ",
+      options.tls.empty() ? "TLS, expected --tls-ca, --tls-certificate and --tls-key with it"
+                          : "tokens, expected --tokens with it: users show them to the page"));
 }
 
 absl::StatusOr<std::string> PageKey(const std::string& path) {
@@ -153,17 +166,27 @@ absl::StatusOr<std::string> PageKey(const std::string& path) {
   return key;
 }
 
-absl::Status Page::CheckKey(const std::string& authorization) const {
-  if (key_.empty()) return absl::OkStatus();
+absl::StatusOr<service::Reader> Page::ReaderFor(const std::string& authorization) {
+  ASSIGN_OR_RETURN(const std::shared_ptr<service::Reader> reader, CurrentReader());
+  if (reach_ == Reach::kMachine && key_.empty()) return *reader;
   const std::string expected = "Bearer " + key_;
-  if (authorization.size() == expected.size() &&
+  if (!key_.empty() && authorization.size() == expected.size() &&
       CRYPTO_memcmp(authorization.data(), expected.data(), expected.size()) == 0) {
-    return absl::OkStatus();
+    return *reader;
   }
-  return absl::UnauthenticatedError(
-      absl::StrCat("the page: found ", authorization.empty() ? "no key" : "another key",
-                   ", expected that in page.key of the coordinator's state folder: open this "
-                   "address with /#key=KEY at its end"));
+  // A token has dots, and a key has none.
+  if (absl::StrContains(authorization, '.')) return reader->For(authorization);
+  const char* const found = authorization.empty() ? "no key" : "another key";
+  if (reach_ == Reach::kNetwork) {
+    return absl::UnauthenticatedError(
+        absl::StrCat("the page: found ", found,
+                     ", expected a token, which `stretto ca token issue` makes: enter it here, or "
+                     "open this address with /#key=TOKEN at its end"));
+  }
+  return absl::UnauthenticatedError(absl::StrCat(
+      "the page: found ", found,
+      ", expected that in page.key of the coordinator's state folder, or a token: open "
+      "this address with /#key=KEY at its end"));
 }
 
 void Page::Show(std::shared_ptr<service::Reader> reader) {
@@ -187,7 +210,8 @@ Answer Page::Get(const Request& request) {
 
 absl::StatusOr<Answer> Page::Find(const Request& request) {
   RETURN_IF_ERROR(access_);
-  RETURN_IF_ERROR(CheckHost(request.host));
+  // TLS has proved to a browser that the name in its address is ours.
+  if (reach_ == Reach::kMachine) RETURN_IF_ERROR(CheckHost(request.host));
   const std::string path = request.path == "/" ? "/index.html" : request.path;
   for (const File& file : Files()) {
     if (path == file.path) {
@@ -200,22 +224,21 @@ absl::StatusOr<Answer> Page::Find(const Request& request) {
   }
   const std::vector<std::string> parts = absl::StrSplit(path, '/');  // "", "api", "jobs", ...
   if (parts.size() < 3 || parts[1] != "api") return NoSuchPath(path);
-  RETURN_IF_ERROR(CheckKey(request.authorization));
-  ASSIGN_OR_RETURN(const std::shared_ptr<service::Reader> reader, CurrentReader());
+  ASSIGN_OR_RETURN(service::Reader reader, ReaderFor(request.authorization));
   if (parts.size() == 3) {
     const std::string token = Parameter(request.query, "page_token");
-    if (parts[2] == "jobs") return JsonAnswer(JobsJson(*reader, token));
-    if (parts[2] == "workers") return JsonAnswer(WorkersJson(*reader, token));
+    if (parts[2] == "jobs") return JsonAnswer(JobsJson(reader, token));
+    if (parts[2] == "workers") return JsonAnswer(WorkersJson(reader, token));
     return NoSuchPath(path);
   }
   if (parts[2] != "jobs" || parts.size() > 5) return NoSuchPath(path);
   const std::string name = absl::StrCat("jobs/", parts[3]);
-  if (parts.size() == 4) return JsonAnswer(JobJson(*reader, name));
-  if (parts[4] == "events") return JsonAnswer(EventsJson(*reader, name));
-  if (parts[4] == "steps") return JsonAnswer(StepsJson(*reader, name));
+  if (parts.size() == 4) return JsonAnswer(JobJson(reader, name));
+  if (parts[4] == "events") return JsonAnswer(EventsJson(reader, name));
+  if (parts[4] == "steps") return JsonAnswer(StepsJson(reader, name));
   if (parts[4] != "timeline.svg") return NoSuchPath(path);
   ASSIGN_OR_RETURN(const int64_t step, StepIn(request.query));
-  return Picture(TimelineSvg(*reader, name, step));
+  return Picture(TimelineSvg(reader, name, step));
 }
 
 }  // namespace stretto::page

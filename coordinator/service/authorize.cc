@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// One table has every method. Whether a certificate is revoked, and its kind, are checked before a
-// call is dispatched, where nothing can be forgotten; the role of a user is checked where the job is
-// known, by those who look it up (LookUpJob) and by OnLoop.
+// One table has every method. Whether a certificate or a token counts, and its kind, are checked
+// before a call is dispatched, where nothing can be forgotten; the role of a user is checked where
+// the job is known, by those who look it up (LookUpJob) and by OnLoop.
 
 #include "coordinator/service/authorize.h"
 
@@ -18,7 +18,6 @@
 #include "coordinator/service/validate_request.h"
 #include "proto/base/check.h"
 #include "proto/base/ids.h"
-#include "proto/tls/revocation.h"
 
 namespace stretto::service {
 namespace {
@@ -76,28 +75,46 @@ bool HasNoSecurity(const grpc::AuthContext& context) {
   return types.size() == 1 && types[0] == "insecure";
 }
 
+std::string CertificateOf(const grpc::AuthContext& context) {
+  const auto found = context.FindPropertyValues(GRPC_X509_PEM_CERT_PROPERTY_NAME);
+  return found.size() == 1 ? std::string(found[0].data(), found[0].size()) : "";
+}
+
+using Metadata = std::multimap<grpc::string_ref, grpc::string_ref>;
+
+tls::Shown ShownBy(const Metadata& metadata, const grpc::AuthContext& context) {
+  tls::Shown shown{.certificate = CertificateOf(context), .uris = UrisOf(context)};
+  const auto [begin, end] = metadata.equal_range("authorization");
+  for (auto at = begin; at != end; ++at) {
+    shown.authorizations.emplace_back(at->second.data(), at->second.size());
+  }
+  return shown;
+}
+
 class Authorizer final : public grpc::AuthMetadataProcessor {
  public:
-  Authorizer(Refused refused, std::shared_ptr<const tls::Revocations> revocations)
-      : refused_(std::move(refused)), revocations_(std::move(revocations)) {}
+  // `paths`: whether paths are authorized too.
+  Authorizer(Refused refused, std::shared_ptr<const tls::Callers> callers, bool paths)
+      : refused_(std::move(refused)), callers_(std::move(callers)), paths_(paths) {}
   bool IsBlocking() const override { return false; }
   grpc::Status Process(const InputMetadata& metadata, grpc::AuthContext* context, OutputMetadata*,
                        OutputMetadata*) override {
     const auto found = metadata.find(":path");
     const std::string path =
         found == metadata.end() ? "" : std::string(found->second.data(), found->second.size());
-    const std::vector<std::string> uris = UrisOf(*context);
-    absl::Status status;
-    if (revocations_ != nullptr) status = revocations_->Check(CertificateOf(*context));
-    if (status.ok()) status = AuthorizePath(path, uris);
+    const absl::StatusOr<tls::Caller> caller = callers_->Identify(ShownBy(metadata, *context));
+    absl::Status status = caller.status();
+    if (status.ok()) status = callers_->Check(caller->credential);
+    if (status.ok() && paths_) status = AuthorizePath(path, caller->uris);
     if (status.ok()) return grpc::Status::OK;
-    refused_(path, uris, status);
+    refused_(path, caller.ok() ? *caller : tls::Caller{.uris = UrisOf(*context)}, status);
     return {static_cast<grpc::StatusCode>(status.code()), std::string(status.message())};
   }
 
  private:
   const Refused refused_;
-  const std::shared_ptr<const tls::Revocations> revocations_;  // may be null
+  const std::shared_ptr<const tls::Callers> callers_;
+  const bool paths_;
 };
 
 UserRole NeededRole(const Method& method, const tls::Identity& user, const Subject& subject) {
@@ -183,21 +200,30 @@ absl::Status AuthorizePath(absl::string_view path, const std::vector<std::string
 }
 
 std::shared_ptr<grpc::AuthMetadataProcessor> NewAuthorizer(
-    Refused refused, std::shared_ptr<const tls::Revocations> revocations) {
-  return std::make_shared<Authorizer>(std::move(refused), std::move(revocations));
+    Refused refused, std::shared_ptr<const tls::Callers> callers) {
+  return std::make_shared<Authorizer>(std::move(refused), std::move(callers), /*paths=*/true);
 }
 
-tls::Identity CallerOf(const grpc::AuthContext& context) {
-  if (HasNoSecurity(context)) {
-    return {.role = Role::kUser, .name = kLocalUser, .uri = "", .grants = {{kAdmin, ""}}};
+std::shared_ptr<grpc::AuthMetadataProcessor> NewAuthenticator(
+    std::shared_ptr<const tls::Callers> callers) {
+  return std::make_shared<Authorizer>(
+      [](const std::string&, const tls::Caller&, const absl::Status&) {}, std::move(callers),
+      /*paths=*/false);
+}
+
+Principal CallerOf(const grpc::ServerContextBase& context, const tls::Callers* callers) {
+  const std::shared_ptr<const grpc::AuthContext> security = context.auth_context();
+  if (HasNoSecurity(*security)) {
+    return {{.role = Role::kUser, .name = kLocalUser, .uri = "", .grants = {{kAdmin, ""}}}, {}};
   }
-  // The processor has refused a certificate without an identity, which could do nothing anyway.
-  return tls::IdentityOf(UrisOf(context)).value_or(tls::Identity());
-}
-
-std::string CertificateOf(const grpc::AuthContext& context) {
-  const auto found = context.FindPropertyValues(GRPC_X509_PEM_CERT_PROPERTY_NAME);
-  return found.size() == 1 ? std::string(found[0].data(), found[0].size()) : "";
+  const tls::Shown shown = ShownBy(context.client_metadata(), *security);
+  // The processor has refused whoever is nobody here.
+  if (callers == nullptr) {
+    return {tls::IdentityOf(shown.uris).value_or(tls::Identity()), {shown.certificate}};
+  }
+  absl::StatusOr<tls::Caller> caller = callers->Identify(shown);
+  if (!caller.ok()) return {};
+  return {tls::IdentityOf(caller->uris).value_or(tls::Identity()), std::move(caller->credential)};
 }
 
 }  // namespace stretto::service

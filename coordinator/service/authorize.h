@@ -12,16 +12,14 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "proto/tls/callers.h"
 #include "proto/tls/identity.h"
 
 namespace grpc {
 class AuthContext;
 class AuthMetadataProcessor;
+class ServerContextBase;
 }  // namespace grpc
-
-namespace stretto::tls {
-class Revocations;
-}  // namespace stretto::tls
 
 namespace stretto::service {
 
@@ -34,7 +32,7 @@ enum class Scope {
 
 struct Method {
   const char* path;  // "/SERVICE/METHOD"
-  tls::Role caller;  // of the certificate
+  tls::Role caller;  // of the certificate; a token's is a user
   // If that is a user:
   Scope scope = Scope::kNone;
   tls::UserRole owner = tls::UserRole::kViewer;   // the least for the owner of the job
@@ -62,7 +60,7 @@ struct Subject {
 struct Call {
   const Method& method;
   tls::Identity caller;
-  std::string certificate = {};  // of the caller, in PEM; empty without TLS
+  tls::Credential credential = {};  // of the caller; empty without TLS
 };
 
 // Whether a user may do this.
@@ -74,27 +72,32 @@ absl::Status Authorize(const Call& call, const Subject& subject);
 // Errors: as Authorize, and names the field.
 absl::Status AuthorizeReading(const Call& call, absl::string_view field, const Subject& subject);
 
-// Whether a certificate with these URIs is of the kind that calls this path at all. Every
-// certificate may ask for health. Errors:
+// Whether a caller with these URIs is of the kind that calls this path at all. Everybody who has a
+// certificate or a token may ask for health. Errors:
 //   UNAUTHENTICATED    the certificate has no role, or more than one
 //   PERMISSION_DENIED  the method is another kind's, or nobody's
 absl::Status AuthorizePath(absl::string_view path, const std::vector<std::string>& uris);
 
-// Makes the processor for ServerCredentials, which sees every call of every method, ours, gRPC's own
-// and unknown ones, before it is dispatched. It asks `revocations` about the certificate, if that is
-// not null, and then AuthorizePath. `refused` is called on gRPC's threads for every call that it
-// refuses. gRPC drops the details of these errors, so they carry no ErrorInfo. `revocations` is
-// shared, because gRPC may keep the processor longer than the server.
-using Refused = std::function<void(const std::string& path, const std::vector<std::string>& uris,
+// Makes the processor for ServerCredentials, which sees every call of every method, ours, gRPC's
+// own and unknown ones, before it is dispatched. It asks `callers` who calls and whether that still
+// counts, and then AuthorizePath. `refused` is called on gRPC's threads for every call that it
+// refuses; its caller has no URI where nobody knows who it is. gRPC drops the details of these
+// errors, so they carry no ErrorInfo. `callers` is shared, because gRPC may keep the processor
+// longer than the server.
+using Refused = std::function<void(const std::string& path, const tls::Caller& caller,
                                    const absl::Status& status)>;
 std::shared_ptr<grpc::AuthMetadataProcessor> NewAuthorizer(
-    Refused refused, std::shared_ptr<const tls::Revocations> revocations);
+    Refused refused, std::shared_ptr<const tls::Callers> callers);
+// The same for a server that has no method to call: it asks who calls alone.
+std::shared_ptr<grpc::AuthMetadataProcessor> NewAuthenticator(
+    std::shared_ptr<const tls::Callers> callers);
 
-// Returns the holder of the certificate. Without TLS it is user kLocalUser, with role admin in
-// every project.
-tls::Identity CallerOf(const grpc::AuthContext& context);
-
-// Returns the caller's certificate in PEM, without those of its issuers; empty without TLS.
-std::string CertificateOf(const grpc::AuthContext& context);
+// Returns who makes a call that the processor has let pass. Without TLS it is user kLocalUser, with
+// role admin in every project. Without `callers` nobody has a token.
+struct Principal {
+  tls::Identity identity;
+  tls::Credential credential;
+};
+Principal CallerOf(const grpc::ServerContextBase& context, const tls::Callers* callers);
 
 }  // namespace stretto::service

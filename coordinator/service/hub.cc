@@ -19,7 +19,7 @@
 #include "coordinator/service/convert.h"
 #include "coordinator/service/errors.h"
 #include "proto/base/limits.h"
-#include "proto/tls/revocation.h"
+#include "proto/tls/callers.h"
 
 namespace stretto::service {
 
@@ -95,12 +95,13 @@ void Hub::CloseAll(const absl::Status& status) {
   inspections_.EndAll();
 }
 
-void Hub::CloseRevoked(const tls::Revocations& revocations) {
+void Hub::CloseRefused(const tls::Callers& callers) {
   const std::set<Stream*> streams = streams_;
   for (Stream* stream : streams) {
-    if (stream->certificate().empty()) continue;  // of this process
-    const absl::Status status = revocations.Check(stream->certificate());
-    if (!status.ok()) stream->Close(WithReason(status, "CERTIFICATE_REVOKED"));
+    const absl::Status status = callers.Check(stream->credential());
+    if (status.ok()) continue;
+    stream->Close(
+        WithReason(status, stream->credential().token ? "TOKEN_ENDED" : "CERTIFICATE_REVOKED"));
   }
 }
 

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -26,11 +27,8 @@
 #include "coordinator/telemetry/audit.h"
 #include "coordinator/telemetry/telemetry.h"
 #include "proto/base/clock.h"
+#include "proto/tls/callers.h"
 #include "stretto/v1alpha1/worker.pb.h"
-
-namespace stretto::tls {
-class Revocations;
-}  // namespace stretto::tls
 
 namespace stretto::service {
 
@@ -38,8 +36,8 @@ namespace stretto::service {
 class Stream {
  public:
   virtual ~Stream() = default;
-  // Of the caller, in PEM; empty without TLS, and of a reader in this process.
-  virtual const std::string& certificate() const = 0;
+  // Of the caller; empty without TLS, and of a reader in this process.
+  virtual const tls::Credential& credential() const = 0;
   // Ends the call with `status` once the write in progress is done.
   virtual void Close(const absl::Status& status) = 0;
   // The job that the stream listens to has changed.
@@ -77,6 +75,9 @@ class Hub final : public coordinator::Transport {
       : loop_(loop), clock_(clock), telemetry_(telemetry), audit_(audit), limits_(limits) {}
   // The driver needs its transport and the hub its driver: call this before anything else.
   void SetDriver(coordinator::Driver& driver);
+  // Before the first call; without it nobody has a token.
+  void SetCallers(std::shared_ptr<const tls::Callers> callers) { callers_ = std::move(callers); }
+  const tls::Callers* callers() const { return callers_.get(); }  // may be null; thread-safe
 
   Loop& loop() { return loop_; }
   coordinator::Driver& driver() { return *driver_; }
@@ -107,8 +108,8 @@ class Hub final : public coordinator::Transport {
   void Listen(const std::string& job_id, Stream* stream) { listeners_[job_id].insert(stream); }
   // Ends all streams; for shutting down.
   void CloseAll(const absl::Status& status);
-  // Ends the streams of callers whose certificate is revoked.
-  void CloseRevoked(const tls::Revocations& revocations);
+  // Ends the streams of callers whose certificate is revoked, or whose token is or has expired.
+  void CloseRefused(const tls::Callers& callers);
   // Renews the leases of workers that were heard since the last one, then tells the core that time
   // has passed.
   void Tick();
@@ -168,6 +169,7 @@ class Hub final : public coordinator::Transport {
   telemetry::AuditLog& audit_;
   const Limits limits_;
   coordinator::Driver* driver_ = nullptr;
+  std::shared_ptr<const tls::Callers> callers_;  // shared with gRPC's processor
 
   Histories histories_;
   Rendezvous rendezvous_;

@@ -171,15 +171,15 @@ class JobServiceImpl final : public v1alpha1::JobService::CallbackService {
   }
   grpc::ServerWriteReactor<v1alpha1::WatchJobResponse>* WatchJob(
       CallbackServerContext* context, const v1alpha1::WatchJobRequest* request) override {
-    return WatchJobStream(hub_, CallOf(context), *request);
+    return WatchJobStream(hub_, CallOf(hub_, context), *request);
   }
   grpc::ServerWriteReactor<v1alpha1::StreamJobLogsResponse>* StreamJobLogs(
       CallbackServerContext* context, const v1alpha1::StreamJobLogsRequest* request) override {
-    return JobLogsStream(hub_, CallOf(context), *request);
+    return JobLogsStream(hub_, CallOf(hub_, context), *request);
   }
   grpc::ServerWriteReactor<v1alpha1::StreamJobTraceResponse>* StreamJobTrace(
       CallbackServerContext* context, const v1alpha1::StreamJobTraceRequest* request) override {
-    return JobTraceStream(hub_, CallOf(context), *request);
+    return JobTraceStream(hub_, CallOf(hub_, context), *request);
   }
 
  private:

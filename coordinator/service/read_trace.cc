@@ -23,15 +23,15 @@ class TraceReading final : public Stream, public RunFilePort {
   using Done = std::function<void(absl::StatusOr<TraceRecords>)>;
 
   static void Start(Hub& hub, const Call& call, const TraceQuery& query, Done done) {
-    auto reading = std::make_shared<TraceReading>(hub, query, std::move(done));
+    auto reading = std::make_shared<TraceReading>(hub, query, call.credential, std::move(done));
     reading->self_ = reading;
     reading->Begin(call);
   }
 
-  TraceReading(Hub& hub, const TraceQuery& query, Done done)
-      : hub_(hub), query_(query), done_(std::move(done)) {}
+  TraceReading(Hub& hub, const TraceQuery& query, tls::Credential credential, Done done)
+      : hub_(hub), query_(query), credential_(std::move(credential)), done_(std::move(done)) {}
 
-  const std::string& certificate() const override { return certificate_; }
+  const tls::Credential& credential() const override { return credential_; }
 
   void Close(const absl::Status& status) override { End(status); }
 
@@ -110,9 +110,9 @@ class TraceReading final : public Stream, public RunFilePort {
   }
 
   Hub& hub_;
-  const std::string certificate_ = {};  // a reader in this process has none
   const TraceQuery query_;
-  Done done_;  // null once called
+  const tls::Credential credential_;  // of the reader
+  Done done_;                         // null once called
   std::shared_ptr<TraceReading> self_;
   coordinator::JobRecord job_;
   int32_t rank_ = 0, last_rank_ = 0;

@@ -45,15 +45,6 @@ class Awaited {
   std::optional<absl::StatusOr<Answer>> answer_ GUARDED_BY(mu_);
 };
 
-// A caller who may read every job, and do nothing else.
-Call ViewerOf(const char* method) {
-  return {MethodNamed(method),
-          {.role = tls::Role::kUser,
-           .name = kLocalUser,
-           .uri = "",
-           .grants = {{tls::UserRole::kViewer, ""}}}};
-}
-
 std::vector<v1alpha1::StepReport> Parsed(const std::vector<std::string>& steps) {
   std::vector<v1alpha1::StepReport> reports(steps.size());
   for (size_t i = 0; i < steps.size(); ++i) reports[i].ParseFromString(steps[i]);
@@ -62,27 +53,51 @@ std::vector<v1alpha1::StepReport> Parsed(const std::vector<std::string>& steps) 
 
 }  // namespace
 
-void Reader::Close() {
-  const MutexLock lock(mu_);
-  hub_ = nullptr;
+Reader::Reader(Hub& hub)
+    : Reader(std::make_shared<Door>(),
+             {.role = tls::Role::kUser,
+              .name = kLocalUser,
+              .uri = "",
+              .grants = {{tls::UserRole::kViewer, ""}}},
+             {}) {
+  const MutexLock lock(door_->mu);
+  door_->hub = &hub;
 }
 
-absl::Status Reader::Post(std::function<void(Hub&)> task, const char* name) {
-  const MutexLock lock(mu_);
-  if (hub_ == nullptr) return absl::UnavailableError("the coordinator is shutting down");
+void Reader::Close() {
+  const MutexLock lock(door_->mu);
+  door_->hub = nullptr;
+}
+
+absl::StatusOr<Reader> Reader::For(const std::string& authorization) const {
+  const MutexLock lock(door_->mu);
+  if (door_->hub == nullptr) return absl::UnavailableError("the coordinator is shutting down");
+  const tls::Callers* const callers = door_->hub->callers();
+  if (callers == nullptr) return absl::UnauthenticatedError("found a token, expected none");
+  ASSIGN_OR_RETURN(tls::TokenClaims claims, callers->HolderOf(authorization));
+  tls::Identity holder = claims.holder;
+  tls::Credential credential{.token = std::move(claims)};
+  RETURN_IF_ERROR(callers->Check(credential));
+  return Reader(door_, std::move(holder), std::move(credential));
+}
+
+absl::Status Reader::Post(std::function<void(Hub&)> task, const char* name) const {
+  const MutexLock lock(door_->mu);
+  Hub* const hub = door_->hub;
+  if (hub == nullptr) return absl::UnavailableError("the coordinator is shutting down");
   // A task runs only while the hub lives: the loop ends before it.
-  hub_->loop().Post([hub = hub_, task = std::move(task)] { task(*hub); }, name);
+  hub->loop().Post([hub, task = std::move(task)] { task(*hub); }, name);
   return absl::OkStatus();
 }
 
 template <class Answer>
-absl::StatusOr<Answer> Reader::Ask(const char* method,
-                                   std::function<absl::Status(Hub&, const Call&, Answer*)> read) {
+absl::StatusOr<Answer> Reader::Ask(
+    const char* method, std::function<absl::Status(Hub&, const Call&, Answer*)> read) const {
   const auto awaited = std::make_shared<Awaited<Answer>>();
   RETURN_IF_ERROR(Post(
-      [awaited, method, read = std::move(read)](Hub& hub) {
+      [awaited, call = As(method), read = std::move(read)](Hub& hub) {
         Answer answer;
-        const absl::Status status = read(hub, ViewerOf(method), &answer);
+        const absl::Status status = read(hub, call, &answer);
         awaited->Set(status.ok() ? absl::StatusOr<Answer>(std::move(answer)) : status);
       },
       method));
@@ -141,10 +156,10 @@ absl::StatusOr<JobSteps> Reader::Steps(const v1alpha1::GetJobRequest& request) {
 absl::StatusOr<TraceRecords> Reader::Trace(const TraceQuery& query) {
   const auto awaited = std::make_shared<Awaited<TraceRecords>>();
   RETURN_IF_ERROR(Post(
-      [awaited, query](Hub& hub) {
-        ReadTrace(
-            hub, ViewerOf("StreamJobTrace"), query,
-            [awaited](absl::StatusOr<TraceRecords> records) { awaited->Set(std::move(records)); });
+      [awaited, query, call = As("StreamJobTrace")](Hub& hub) {
+        ReadTrace(hub, call, query, [awaited](absl::StatusOr<TraceRecords> records) {
+          awaited->Set(std::move(records));
+        });
       },
       "StreamJobTrace"));
   return awaited->Wait();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The reading methods of the API, for a thread of this process that has no gRPC: the monitoring
-// page. Each call runs on the loop by the code that answers the API, as a user who has role viewer in
-// every project, and waits at most limits::kPageSeconds for its answer. A caller has one task on the
-// loop at a time, so a page delays a heartbeat no more than a user's call does.
+// page. Each call runs on the loop by the code that answers the API, as some user, and waits at
+// most limits::kPageSeconds for its answer. A caller has one task on the loop at a time, so a page
+// delays a heartbeat no more than a user's call does.
 
 #include <cstdint>
 #include <functional>
@@ -28,14 +28,21 @@ struct JobSteps {
 };
 
 // Thread-safe, except that none of its calls may be made on the loop. Errors: those of the methods
-// in job.proto; UNAVAILABLE, if the loop does not answer in time or after Close.
+// in job.proto, with what the reader's roles refuse; UNAVAILABLE, if the loop does not answer in
+// time or after Close.
 class Reader {
  public:
   static constexpr size_t kNewestSteps = 60;
 
-  // Borrows the hub until Close.
-  explicit Reader(Hub& hub) : hub_(&hub) {}
+  // Reads as a user who has role viewer in every project. Borrows the hub until Close.
+  explicit Reader(Hub& hub);
+  // Also of the readers that For has returned.
   void Close();
+
+  // Returns a reader that reads as the holder of the token in `authorization`, the value of that
+  // header. Ask anew for each request: what has begun is not ended by the end of a token, but for a
+  // trace. Errors: UNAUTHENTICATED; UNAVAILABLE, after Close.
+  absl::StatusOr<Reader> For(const std::string& authorization) const;
 
   absl::StatusOr<v1alpha1::ListJobsResponse> ListJobs(const v1alpha1::ListJobsRequest& request);
   absl::StatusOr<v1alpha1::Job> GetJob(const v1alpha1::GetJobRequest& request);
@@ -49,13 +56,23 @@ class Reader {
   absl::StatusOr<TraceRecords> Trace(const TraceQuery& query);
 
  private:
-  absl::Status Post(std::function<void(Hub&)> task, const char* name);
+  // Shared by all readers of a coordinator, whichever ends first.
+  struct Door {
+    Mutex mu;
+    Hub* hub GUARDED_BY(mu) = nullptr;  // null once closed
+  };
+  Reader(std::shared_ptr<Door> door, tls::Identity user, tls::Credential credential)
+      : door_(std::move(door)), user_(std::move(user)), credential_(std::move(credential)) {}
+
+  Call As(const char* method) const { return {MethodNamed(method), user_, credential_}; }
+  absl::Status Post(std::function<void(Hub&)> task, const char* name) const;
   template <class Answer>
   absl::StatusOr<Answer> Ask(const char* method,
-                             std::function<absl::Status(Hub&, const Call&, Answer*)> read);
+                             std::function<absl::Status(Hub&, const Call&, Answer*)> read) const;
 
-  Mutex mu_;
-  Hub* hub_ GUARDED_BY(mu_);  // null once closed
+  std::shared_ptr<Door> door_;
+  tls::Identity user_;
+  tls::Credential credential_;
 };
 
 }  // namespace stretto::service

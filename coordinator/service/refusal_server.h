@@ -14,8 +14,9 @@ namespace stretto::service {
 
 class RefusalServer {
  public:
-  // Listens on options.listen, with options.tls. Errors: those of CheckListenAddress and
-  // tls::CheckFiles; UNAVAILABLE, naming the address, if it cannot bind.
+  // Listens on options.listen, with options.tls. With options.tokens, a caller without a
+  // certificate needs a token to be told. Errors: those of CheckListenAddress, tls::CheckFiles and
+  // OpenTokens; UNAVAILABLE, naming the address, if it cannot bind.
   static absl::StatusOr<std::unique_ptr<RefusalServer>> Start(const ServerOptions& options);
   ~RefusalServer();  // the port is free afterwards
 

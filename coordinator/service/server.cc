@@ -38,8 +38,10 @@
 #include "proto/base/address.h"
 #include "proto/base/mutex.h"
 #include "proto/base/status_macros.h"
+#include "proto/tls/callers.h"
 #include "proto/tls/credentials.h"
 #include "proto/tls/revocation.h"
+#include "proto/tls/tokens.h"
 
 namespace stretto::service {
 namespace {
@@ -98,29 +100,39 @@ class CallMeterFactory final : public grpc::experimental::ServerInterceptorFacto
   const Clock& clock_;
 };
 
-std::shared_ptr<grpc::ServerCredentials> Credentials(
-    const ServerOptions& options, telemetry::Telemetry& telemetry, Hub& hub,
-    std::shared_ptr<const tls::Revocations> revocations) {
+// A call is refused before a meter sees it, so it is counted here.
+void NoteRefused(telemetry::Telemetry& telemetry, Hub& hub, const std::string& path,
+                 const tls::Caller& caller, const absl::Status& status) {
+  const std::string code = absl::StatusCodeToString(status.code());
+  const std::string uris = absl::StrJoin(caller.uris, " ");
+  const std::string token = caller.credential.token ? caller.credential.token->id : "";
+  telemetry.RpcEnded(MethodLabel(path), code, absl::ZeroDuration());
+  spdlog::warn("call refused method={} caller={}{}{} code={}", Quoted(path), Quoted(uris),
+               token.empty() ? "" : " token=", token, code);
+  const Method* method = FindMethod(path);
+  if (method == nullptr || !method->audited) return;
+  hub.Audit({.caller = uris,
+             .peer = "",
+             .method = std::string(method->name()),
+             .resource = "",
+             .request_id = "",
+             .result = code,
+             .token = token});
+}
+
+std::shared_ptr<grpc::ServerCredentials> Credentials(const ServerOptions& options,
+                                                     telemetry::Telemetry& telemetry, Hub& hub,
+                                                     std::shared_ptr<const tls::Callers> callers) {
   if (options.tls.empty()) return grpc::InsecureServerCredentials();
-  std::shared_ptr<grpc::ServerCredentials> credentials = tls::ServerCredentials(options.tls);
+  std::shared_ptr<grpc::ServerCredentials> credentials = tls::ServerCredentials(
+      options.tls, callers->take_tokens() ? tls::ClientCertificate::kOptional
+                                          : tls::ClientCertificate::kRequired);
   credentials->SetAuthMetadataProcessor(NewAuthorizer(
-      [&telemetry, &hub](const std::string& path, const std::vector<std::string>& uris,
+      [&telemetry, &hub](const std::string& path, const tls::Caller& caller,
                          const absl::Status& status) {
-        // The call is refused before a meter sees it, so it is counted here.
-        telemetry.RpcEnded(MethodLabel(path), absl::StatusCodeToString(status.code()),
-                           absl::ZeroDuration());
-        spdlog::warn("call refused method={} caller={} code={}", Quoted(path),
-                     Quoted(absl::StrJoin(uris, " ")), absl::StatusCodeToString(status.code()));
-        const Method* method = FindMethod(path);
-        if (method == nullptr || !method->audited) return;
-        hub.Audit({.caller = absl::StrJoin(uris, " "),
-                   .peer = "",
-                   .method = std::string(method->name()),
-                   .resource = "",
-                   .request_id = "",
-                   .result = absl::StatusCodeToString(status.code())});
+        NoteRefused(telemetry, hub, path, caller, status);
       },
-      std::move(revocations)));
+      std::move(callers)));
   return credentials;
 }
 
@@ -135,19 +147,36 @@ absl::StatusOr<std::shared_ptr<tls::Revocations>> OpenRevocations(const ServerOp
   return tls::Revocations::Open(options.tls.ca, options.tls_crl);
 }
 
-// At every tick, and not only after a change, so that a call that was authorized just before is ended
-// as well.
-void FollowRevocations(tls::Revocations& revocations, Hub& hub) {
-  if (revocations.Refresh()) {
-    const absl::Status status = revocations.status();
-    if (status.ok()) {
-      spdlog::info("revocation lists read revoked={}", revocations.count());
-    } else {
-      spdlog::error("revocation lists not read, the last good ones hold: {}",
-                    std::string(status.message()));
-    }
+// What others may replace at any time. Each may be null.
+struct Watched {
+  std::shared_ptr<tls::Revocations> revocations;
+  std::shared_ptr<tls::Tokens> tokens;
+
+  bool any() const { return revocations != nullptr || tokens != nullptr; }
+  bool current() const {
+    return (revocations == nullptr || revocations->status().ok()) &&
+           (tokens == nullptr || tokens->status().ok());
   }
-  hub.CloseRevoked(revocations);
+};
+
+void Report(const char* what, const absl::Status& status, int revoked) {
+  if (status.ok()) {
+    spdlog::info("{} read revoked={}", what, revoked);
+  } else {
+    spdlog::error("{} not read, the last good ones hold: {}", what, std::string(status.message()));
+  }
+}
+
+// At every tick, and not only after a change, so that a call that was authorized just before is
+// ended as well.
+void Follow(const Watched& watched, Hub& hub) {
+  if (watched.revocations != nullptr && watched.revocations->Refresh()) {
+    Report("revocation lists", watched.revocations->status(), watched.revocations->count());
+  }
+  if (watched.tokens != nullptr && watched.tokens->Refresh()) {
+    Report("keys of tokens", watched.tokens->status(), watched.tokens->revoked());
+  }
+  if (watched.any()) hub.CloseRefused(*hub.callers());
 }
 
 // A job of an earlier release has no owner, but an event that says who created it, unless a hundred
@@ -161,6 +190,14 @@ void FindOwner(coordinator::JobRecord* job) {
 }
 
 }  // namespace
+
+absl::StatusOr<std::shared_ptr<tls::Tokens>> OpenTokens(const ServerOptions& options) {
+  if (options.tokens.empty()) return std::shared_ptr<tls::Tokens>();
+  if (!options.tls.empty()) return tls::Tokens::Open(options.tokens);
+  return absl::InvalidArgumentError(
+      absl::StrCat("--tokens: found ", options.tokens,
+                   " without TLS, expected --tls-ca, --tls-certificate and --tls-key with it"));
+}
 
 absl::Status CheckListenAddress(const ServerOptions& options) {
   const absl::StatusOr<Address> address = ParseAddress(options.listen);
@@ -207,7 +244,6 @@ struct Server::Impl {
   telemetry::Telemetry& telemetry;
   std::unique_ptr<telemetry::AuditLog> audit;
   std::unique_ptr<coordinator::JobStore> store;
-  std::shared_ptr<tls::Revocations> revocations;  // may be null; gRPC's threads ask it too
   Loop loop;
   Hub hub;
   coordinator::Driver driver;
@@ -240,7 +276,9 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
     RETURN_IF_ERROR(
         tls::CheckFiles(options.tls, tls::Role::kCoordinator, Clock::Real().Now()).status());
   }
-  ASSIGN_OR_RETURN(std::shared_ptr<tls::Revocations> revocations, OpenRevocations(options));
+  Watched watched;
+  ASSIGN_OR_RETURN(watched.revocations, OpenRevocations(options));
+  ASSIGN_OR_RETURN(watched.tokens, OpenTokens(options));
   absl::StatusOr<std::unique_ptr<telemetry::AuditLog>> audit =
       telemetry::AuditLog::Open(options.audit_log, options.limits.max_audit_bytes, telemetry);
   if (!audit.ok()) {
@@ -256,9 +294,10 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
   impl->services.push_back(NewJobService(impl->hub));
   impl->services.push_back(NewClusterService(impl->hub));
   impl->services.push_back(NewWorkerService(impl->hub));
-  impl->revocations = std::move(revocations);
-  impl->loop.Start(options.tick, [hub = &impl->hub, revocations = impl->revocations] {
-    if (revocations != nullptr) FollowRevocations(*revocations, *hub);
+  const auto callers = std::make_shared<tls::Callers>(watched.revocations, watched.tokens, clock);
+  impl->hub.SetCallers(callers);
+  impl->loop.Start(options.tick, [hub = &impl->hub, watched] {
+    Follow(watched, *hub);
     hub->Tick();
   });
 
@@ -271,7 +310,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
   ASSIGN_OR_RETURN(
       impl->fronted,
       BuildServer(
-          options, Credentials(options, telemetry, impl->hub, impl->revocations),
+          options, Credentials(options, telemetry, impl->hub, callers),
           [&](grpc::ServerBuilder& builder) {
             for (const auto& service : impl->services) {
               builder.RegisterService(service.get());
@@ -285,13 +324,12 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
     impl->fronted.server->GetHealthCheckService()->SetServingStatus(name, true);
   }
   telemetry.SetClusterState([driver = &impl->driver, clock = &clock,
-                             front = impl->fronted.front.get(), revocations = impl->revocations,
-                             files = options.tls] {
+                             front = impl->fronted.front.get(), watched, files = options.tls] {
     telemetry::ClusterState state = ReadClusterState(*driver, clock->Now());
     for (const tls::Lifetime& lifetime : tls::ReadLifetimes(files)) {
       state.certificates[lifetime.of] = {lifetime.begin, lifetime.end};
     }
-    if (revocations != nullptr) state.revocations_current = revocations->status().ok();
+    if (watched.any()) state.revocations_current = watched.current();
     state.connections = front->connections();
     state.connections_refused = {{"all", front->refused_in_all()},
                                  {"machine", front->refused_of_one_machine()}};

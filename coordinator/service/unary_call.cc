@@ -29,7 +29,7 @@ grpc::ServerUnaryReactor* OnLoopLater(Hub& hub, grpc::CallbackServerContext* con
                                       const char* method) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   hub.loop().Post(
-      [&hub, context, reactor, resource = std::move(resource), call = CallOf(context, method),
+      [&hub, context, reactor, resource = std::move(resource), call = CallOf(hub, context, method),
        body = std::move(body)] {
         const Finish finish = [&hub, context, reactor, resource, call](const absl::Status& status) {
           if (call.method.audited && resource.changes) {
@@ -46,9 +46,9 @@ grpc::ServerUnaryReactor* OnLoopLater(Hub& hub, grpc::CallbackServerContext* con
   return reactor;
 }
 
-Call CallOf(grpc::CallbackServerContext* context, const char* method) {
-  const std::shared_ptr<const grpc::AuthContext> caller = context->auth_context();
-  return {MethodNamed(method), CallerOf(*caller), CertificateOf(*caller)};
+Call CallOf(const Hub& hub, grpc::CallbackServerContext* context, const char* method) {
+  Principal caller = CallerOf(*context, hub.callers());
+  return {MethodNamed(method), std::move(caller.identity), std::move(caller.credential)};
 }
 
 void Audit(Hub& hub, const grpc::CallbackServerContext& context, const Call& call,
@@ -58,7 +58,8 @@ void Audit(Hub& hub, const grpc::CallbackServerContext& context, const Call& cal
              .method = std::string(call.method.name()),
              .resource = resource.name,
              .request_id = resource.request_id,
-             .result = absl::StatusCodeToString(status.code())});
+             .result = absl::StatusCodeToString(status.code()),
+             .token = call.credential.token ? call.credential.token->id : ""});
 }
 
 std::string MakeToken(absl::string_view list, absl::string_view last) {

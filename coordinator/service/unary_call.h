@@ -41,7 +41,8 @@ grpc::ServerUnaryReactor* OnLoopLater(Hub& hub, grpc::CallbackServerContext* con
                                       const char* method = __builtin_FUNCTION());
 
 // Returns the call of the method with this name.
-Call CallOf(grpc::CallbackServerContext* context, const char* method = __builtin_FUNCTION());
+Call CallOf(const Hub& hub, grpc::CallbackServerContext* context,
+            const char* method = __builtin_FUNCTION());
 
 void Audit(Hub& hub, const grpc::CallbackServerContext& context, const Call& call,
            const Resource& resource, const absl::Status& status);

@@ -3,8 +3,8 @@
 // Sessions of worker daemons and the rendezvous of ranks. A session reads one message, submits it
 // and only then reads the next, so a worker cannot outrun the store. A message is noted and checked
 // against its bounds on gRPC's thread, so that any message keeps its worker alive however long the
-// loop is busy. Outgoing messages wait in a bounded queue. Acknowledgements are kept apart, only the
-// newest per rank, because each one includes all earlier ones.
+// loop is busy. Outgoing messages wait in a bounded queue. Acknowledgements are kept apart, only
+// the newest per rank, because each one includes all earlier ones.
 
 #include "coordinator/service/worker_service.h"
 
@@ -60,7 +60,7 @@ class WorkerSession final : public grpc::ServerBidiReactor<WorkerMessage, Coordi
                             public std::enable_shared_from_this<WorkerSession> {
  public:
   WorkerSession(Hub& hub, CallbackServerContext* context)
-      : hub_(hub), context_(context), call_(CallOf(context, "Session")) {}
+      : hub_(hub), context_(context), call_(CallOf(hub, context, "Session")) {}
 
   static WorkerSession* Launch(Hub& hub, CallbackServerContext* context) {
     auto session = std::make_shared<WorkerSession>(hub, context);
@@ -75,7 +75,7 @@ class WorkerSession final : public grpc::ServerBidiReactor<WorkerMessage, Coordi
   }
 
   // ---- Stream, SessionPort
-  const std::string& certificate() const override { return call_.certificate; }
+  const tls::Credential& credential() const override { return call_.credential; }
   void Close(const absl::Status& status) override { End(status); }
   void End(const absl::Status& status) override {
     if (ending_) return;
@@ -316,7 +316,7 @@ class StoreGetCall final : public ServerUnaryReactor,
     return call.get();
   }
 
-  const std::string& certificate() const override { return call_.certificate; }
+  const tls::Credential& credential() const override { return call_.credential; }
   void Close(const absl::Status& status) override {
     if (finished_) return;
     finished_ = true;
@@ -371,7 +371,7 @@ class WorkerServiceImpl final : public v1alpha1::WorkerService::CallbackService 
                                const v1alpha1::StoreSetRequest* request,
                                v1alpha1::StoreSetResponse*) override {
     ServerUnaryReactor* reactor = context->DefaultReactor();
-    hub_.loop().Post([this, reactor, request, node = NodeOf(CallerOf(*context->auth_context()))] {
+    hub_.loop().Post([this, reactor, request, node = NodeOf(CallOf(hub_, context).caller)] {
       absl::Status status = CheckAttempt(hub_, node, request->job_uid(), request->epoch());
       if (status.ok()) {
         status = hub_.rendezvous().Set({request->job_uid(), request->epoch()}, request->key(),
@@ -384,7 +384,7 @@ class WorkerServiceImpl final : public v1alpha1::WorkerService::CallbackService 
   ServerUnaryReactor* StoreGet(CallbackServerContext* context,
                                const v1alpha1::StoreGetRequest* request,
                                v1alpha1::StoreGetResponse* response) override {
-    return StoreGetCall::Launch(hub_, CallOf(context), *request, response);
+    return StoreGetCall::Launch(hub_, CallOf(hub_, context), *request, response);
   }
 
  private:

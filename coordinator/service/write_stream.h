@@ -40,7 +40,7 @@ class WriteStream : public grpc::ServerWriteReactor<Response>,
     return raw;
   }
 
-  const std::string& certificate() const final { return call_.certificate; }
+  const tls::Credential& credential() const final { return call_.credential; }
   void Close(const absl::Status& status) final {
     if (closing_) return;
     closing_ = true;

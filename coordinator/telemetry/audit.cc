@@ -56,9 +56,11 @@ absl::StatusOr<std::unique_ptr<AuditLog>> AuditLog::Open(const std::string& path
 void AuditLog::Write(const AuditEntry& entry, absl::Time now) {
   if (path_.empty()) return;
   const std::string line =
-      absl::StrCat(TimeText(now), " caller=", Field(entry.caller), " peer=", Field(entry.peer),
-                   " method=", Field(entry.method), " resource=", Field(entry.resource),
-                   " request_id=", Field(entry.request_id), " result=", Field(entry.result));
+      absl::StrCat(TimeText(now), " caller=", Field(entry.caller),
+                   entry.token.empty() ? "" : absl::StrCat(" token=", Field(entry.token)),
+                   " peer=", Field(entry.peer), " method=", Field(entry.method),
+                   " resource=", Field(entry.resource), " request_id=", Field(entry.request_id),
+                   " result=", Field(entry.result));
   const MutexLock lock(mu_);
   std::string before;
   if (missing_ > 0) {

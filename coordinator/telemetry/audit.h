@@ -5,6 +5,8 @@
 //   2026-11-26T04:30:37.123Z caller=URI peer=ADDRESS method=CancelJob resource=jobs/gpt
 //   request_id=- result=OK                                                   (on one line)
 //
+// A caller with a token has token=ID after his URI.
+//
 // A value with a blank or an equals sign is quoted. No value has a quote or a character that is
 // not printable (proto/base/printable.h): those are written as \x22 and the like.
 
@@ -21,12 +23,13 @@
 namespace stretto::telemetry {
 
 struct AuditEntry {
-  std::string caller;      // URI of the certificate, or kLocalUser
+  std::string caller;      // URI of the certificate or of the token's holder, or kLocalUser
   std::string peer;        // address of the caller: "ipv4:10.0.0.7:51234"
   std::string method;      // "CreateJob"
   std::string resource;    // "jobs/gpt"; empty if it is not known
   std::string request_id;  // may be empty
   std::string result;      // "OK" or the code's name
+  std::string token = {};  // id of the caller's token; empty: none
 };
 
 // Thread-safe.

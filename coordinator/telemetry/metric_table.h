@@ -60,9 +60,8 @@ inline constexpr metrics::Definition kMetrics[] = {
      "Number of connections that were closed because there were too many: of all, or of one "
      "machine."},
     {"stretto_revocation_lists_current", metrics::Type::kGauge, "0 or 1", "",
-     "1 if the revocation lists are those of the file of --tls-crl. While it is 0, the file cannot "
-     "be "
-     "used, and the last good lists hold. Absent without that flag."},
+     "1 if what is revoked is what the files of --tls-crl and --tokens say. While it is 0, one of "
+     "them cannot be used, and its last good content holds. Absent without these flags."},
     {"stretto_certificate_begin_timestamp_seconds", metrics::Type::kGauge, "seconds since 1970",
      "certificate", "Since when the certificate in the file of this daemon is valid."},
     {"stretto_certificate_end_timestamp_seconds", metrics::Type::kGauge, "seconds since 1970",

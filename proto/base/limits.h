@@ -38,6 +38,12 @@ inline constexpr Limit kUserStreams{"open streams of users: watches, logs, trace
 inline constexpr Limit kRequestIdBytes{
     "request_id of a new job",        128, kBytes, "", "the job is refused",
     "LimitsTest.RequestIdsAreBounded"};
+inline constexpr Limit kTokenBytes{"token of a user",
+                                   int64_t{4} << 10,
+                                   kBytes,
+                                   "",
+                                   "the call is refused",
+                                   "TokenTest.ALongTokenIsRefusedUnread"};
 inline constexpr Limit kPageEntries{"entries of a page of a list",
                                     1'000,
                                     kCount,
@@ -311,6 +317,7 @@ inline constexpr const Limit* kAllLimits[] = {
     &limits::kSpecBytes,
     &limits::kUserStreams,
     &limits::kRequestIdBytes,
+    &limits::kTokenBytes,
     &limits::kPageEntries,
     &limits::kCordonReasonBytes,
     &limits::kBlendParts,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // One thread accepts connections and reads all requests, each within a deadline, so that a slow
-// client costs a descriptor and no thread. Whole requests go to threads that call the pages: one for
-// probes, some for scrapes, whose answers are long and may wait for a disk, and two for pages of
-// people. A connection has one request and one answer.
+// client costs a descriptor and no thread. Whole requests go to threads that call the pages: one
+// for probes, some for scrapes, whose answers are long and may wait for a disk, and two for pages
+// of people. A connection has one request and one answer.
 
 #include "proto/monitoring/monitoring_server.h"
 
@@ -78,7 +78,7 @@ std::string HeaderOf(const std::string& request, absl::string_view header) {
 }
 
 // Gives up on a client that does not read.
-void Send(int fd, const Answer& answer, bool head) {
+void Send(Connection& client, const Answer& answer, bool head) {
   std::string text =
       absl::StrCat("HTTP/1.1 ", answer.code, " ", TextOf(answer.code),
                    "\r\nContent-Type: ", answer.type, "\r\nContent-Length: ", answer.body.size(),
@@ -86,31 +86,33 @@ void Send(int fd, const Answer& answer, bool head) {
   if (!head) text += answer.body;
   const absl::Duration deadline = Clock::Real().Monotonic() + kDeadline;
   for (size_t sent = 0; sent < text.size();) {
-    const ssize_t n = send(fd, text.data() + sent, text.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (n > 0) {
-      sent += static_cast<size_t>(n);
+    const Moved moved = client.Send(text.data() + sent, text.size() - sent);
+    if (moved.bytes > 0) {
+      sent += moved.bytes;
       continue;
     }
     const absl::Duration left = deadline - Clock::Real().Monotonic();
-    if ((n < 0 && errno != EAGAIN && errno != EINTR) || left <= absl::ZeroDuration()) return;
-    pollfd entry = {.fd = fd, .events = POLLOUT, .revents = 0};
+    if (moved.wait_for == 0 || left <= absl::ZeroDuration()) return;
+    pollfd entry = {.fd = client.fd(), .events = moved.wait_for, .revents = 0};
     poll(&entry, 1, static_cast<int>(absl::ToInt64Milliseconds(left)) + 1);
   }
-  shutdown(fd, SHUT_WR);
+  client.EndSending();
 }
 
 }  // namespace
 
 class MonitoringServer::Impl {
  public:
-  Impl(std::vector<FileDescriptor> listeners, FileDescriptor wake, int port, Pages pages)
+  Impl(std::vector<FileDescriptor> listeners, FileDescriptor wake, int port, Pages pages,
+       Accept accept)
       : listeners_(std::move(listeners)),
         wake_(std::move(wake)),
         port_(port),
-        pages_(std::move(pages)) {
+        pages_(std::move(pages)),
+        accept_(std::move(accept)) {
     threads_.emplace_back([this] { Read(); });
-    threads_.emplace_back([this] { Work(probes_); });
-    for (int64_t i = 0; i < limits::kScrapes.value; ++i) {
+    if (pages_.metrics) threads_.emplace_back([this] { Work(probes_); });
+    for (int64_t i = 0; i < limits::kScrapes.value && pages_.metrics; ++i) {
       threads_.emplace_back([this] { Work(scrapes_); });
     }
     for (int i = 0; i < kPageThreads && pages_.page; ++i) {
@@ -131,13 +133,15 @@ class MonitoringServer::Impl {
   int port() const { return port_; }
 
  private:
+  using ConnectionPointer = std::unique_ptr<Connection>;
   struct Client {
-    FileDescriptor fd;
+    ConnectionPointer connection;
     absl::Duration deadline;
     std::string request;
+    short wait_for = POLLIN;
   };
   struct Asked {
-    FileDescriptor fd;
+    ConnectionPointer connection;
     Request request;
     bool head = false;
   };
@@ -149,10 +153,10 @@ class MonitoringServer::Impl {
   };
 
   void Read();
-  void Accept(int listener);
+  void AcceptAt(int listener);
   // Returns false once the client is done with.
   bool Receive(Client& client);
-  void Dispatch(FileDescriptor fd, const std::string& request);
+  void Dispatch(ConnectionPointer connection, const std::string& request);
   Queue& QueueOf(const std::string& path);
   void Work(Queue& queue);
   Answer Call(const Request& request);
@@ -161,6 +165,7 @@ class MonitoringServer::Impl {
   const FileDescriptor wake_;
   const int port_;
   const Pages pages_;
+  const Accept accept_;
 
   std::deque<Client> clients_;  // of the reading thread; oldest first
   absl::Duration paused_until_;
@@ -185,7 +190,7 @@ void MonitoringServer::Impl::Read() {
     }
     const size_t first = entries.size();
     for (const Client& client : clients_) {
-      entries.push_back({.fd = client.fd.get(), .events = POLLIN, .revents = 0});
+      entries.push_back({.fd = client.connection->fd(), .events = client.wait_for, .revents = 0});
     }
     absl::Duration wait = paused ? kPause : absl::Seconds(3600);
     if (!clients_.empty()) wait = std::min(wait, clients_.front().deadline - now);
@@ -203,12 +208,12 @@ void MonitoringServer::Impl::Read() {
       clients_.pop_front();
     }
     for (size_t i = 0; i < listeners_.size(); ++i) {
-      if (entries[i + 1].revents != 0) Accept(listeners_[i].get());
+      if (entries[i + 1].revents != 0) AcceptAt(listeners_[i].get());
     }
   }
 }
 
-void MonitoringServer::Impl::Accept(int listener) {
+void MonitoringServer::Impl::AcceptAt(int listener) {
   FileDescriptor fd(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   const absl::Duration now = Clock::Real().Monotonic();
   if (!fd.valid()) {
@@ -217,36 +222,45 @@ void MonitoringServer::Impl::Accept(int listener) {
   }
   // Whoever has sent nothing for longest is the least likely to be a probe.
   if (static_cast<int64_t>(clients_.size()) >= limits::kHttpClients.value) clients_.pop_front();
-  clients_.push_back({.fd = std::move(fd), .deadline = now + kDeadline, .request = {}});
+  ConnectionPointer connection = accept_(std::move(fd));
+  if (connection == nullptr) return;
+  clients_.push_back(
+      {.connection = std::move(connection), .deadline = now + kDeadline, .request = {}});
 }
 
 bool MonitoringServer::Impl::Receive(Client& client) {
   char part[4096];
-  const ssize_t n = recv(client.fd.get(), part, sizeof part, MSG_DONTWAIT);
-  if (n < 0 && (errno == EAGAIN || errno == EINTR)) return true;
-  if (n <= 0) return false;
-  client.request.append(part, static_cast<size_t>(n));
-  if (static_cast<int64_t>(client.request.size()) > limits::kHttpHeaderBytes.value) {
-    Send(client.fd.get(), {.code = 431, .body = "the header is too long\n"}, /*head=*/false);
-    return false;
+  // Until it would wait: bytes that are decrypted already wake no poll().
+  while (true) {
+    const Moved moved = client.connection->Receive(part, sizeof part);
+    if (moved.bytes == 0) {
+      client.wait_for = moved.wait_for;
+      return moved.wait_for != 0;
+    }
+    client.request.append(part, moved.bytes);
+    if (static_cast<int64_t>(client.request.size()) > limits::kHttpHeaderBytes.value) {
+      Send(*client.connection, {.code = 431, .body = "the header is too long\n"}, /*head=*/false);
+      return false;
+    }
+    if (absl::StrContains(client.request, "\r\n\r\n")) {
+      Dispatch(std::move(client.connection), client.request);
+      return false;
+    }
   }
-  if (!absl::StrContains(client.request, "\r\n\r\n")) return true;
-  Dispatch(std::move(client.fd), client.request);
-  return false;
 }
 
-void MonitoringServer::Impl::Dispatch(FileDescriptor fd, const std::string& request) {
+void MonitoringServer::Impl::Dispatch(ConnectionPointer connection, const std::string& request) {
   const std::vector<std::string> line =
       absl::StrSplit(request.substr(0, request.find("\r\n")), ' ');
   if (line.size() != 3 || !absl::StartsWith(line[2], "HTTP/1.")) {
-    return Send(fd.get(), {.code = 400, .body = "expected METHOD PATH HTTP/1.1\n"}, false);
+    return Send(*connection, {.code = 400, .body = "expected METHOD PATH HTTP/1.1\n"}, false);
   }
   const bool head = line[0] == "HEAD";
   if (line[0] != "GET" && !head) {
-    return Send(fd.get(), {.code = 405, .body = "expected GET or HEAD\n"}, false);
+    return Send(*connection, {.code = 405, .body = "expected GET or HEAD\n"}, false);
   }
   const size_t mark = line[1].find('?');
-  Asked asked = {.fd = FileDescriptor(),
+  Asked asked = {.connection = nullptr,
                  .request = {.path = line[1].substr(0, mark),
                              .query = mark == std::string::npos ? "" : line[1].substr(mark + 1),
                              .host = HeaderOf(request, "host:"),
@@ -254,18 +268,19 @@ void MonitoringServer::Impl::Dispatch(FileDescriptor fd, const std::string& requ
                  .head = head};
   Queue& queue = QueueOf(asked.request.path);
   if (&queue == &views_ && !pages_.page) {
-    return Send(fd.get(), {.code = 404, .body = "expected /metrics, /healthz or /readyz\n"}, head);
+    return Send(*connection, {.code = 404, .body = "expected /metrics, /healthz or /readyz\n"},
+                head);
   }
   {
     const MutexLock lock(mu_);
     if (queue.busy + static_cast<int64_t>(queue.waiting.size()) < queue.most) {
-      asked.fd = std::move(fd);
+      asked.connection = std::move(connection);
       queue.waiting.push_back(std::move(asked));
       changed_.NotifyAll();
       return;
     }
   }
-  Send(fd.get(),
+  Send(*connection,
        {.code = 503,
         .body =
             absl::StrCat(queue.most, " ", queue.what, " are waiting for their answer already\n")},
@@ -273,6 +288,7 @@ void MonitoringServer::Impl::Dispatch(FileDescriptor fd, const std::string& requ
 }
 
 MonitoringServer::Impl::Queue& MonitoringServer::Impl::QueueOf(const std::string& path) {
+  if (!pages_.metrics) return views_;
   if (path == "/metrics") return scrapes_;
   return path == "/healthz" || path == "/readyz" ? probes_ : views_;
 }
@@ -286,14 +302,15 @@ void MonitoringServer::Impl::Work(Queue& queue) {
     queue.waiting.pop_front();
     ++queue.busy;
     lock.Unlock();
-    Send(asked.fd.get(), Call(asked.request), asked.head);
-    asked.fd = FileDescriptor();
+    Send(*asked.connection, Call(asked.request), asked.head);
+    asked.connection = nullptr;
     lock.Lock();
     --queue.busy;
   }
 }
 
 Answer MonitoringServer::Impl::Call(const Request& request) {
+  if (!pages_.metrics) return pages_.page(request);
   if (request.path == "/metrics") return {.type = kMetricsType, .body = pages_.metrics()};
   if (request.path == "/readyz") return Of(pages_.ready());
   if (request.path == "/healthz") return Of(pages_.healthy ? pages_.healthy() : absl::OkStatus());
@@ -303,14 +320,14 @@ Answer MonitoringServer::Impl::Call(const Request& request) {
 MonitoringServer::MonitoringServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 absl::StatusOr<std::unique_ptr<MonitoringServer>> MonitoringServer::Start(
-    const std::string& address, Pages pages) {
+    const std::string& address, Pages pages, Accept accept, const std::string& what) {
   const absl::StatusOr<Address> parsed = ParseAddress(address);
   if (!parsed.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat("metrics: ", parsed.status().message()));
+    return absl::InvalidArgumentError(absl::StrCat(what, ": ", parsed.status().message()));
   }
   const auto failed = [&] {
     return absl::UnavailableError(
-        absl::StrCat("metrics: cannot listen on ", address, ": in use, or not an address of ours"));
+        absl::StrCat(what, ": cannot listen on ", address, ": in use, or not an address of ours"));
   };
   const auto addresses = Resolve(parsed->host, parsed->port);
   if (!addresses.ok()) return failed();
@@ -318,11 +335,11 @@ absl::StatusOr<std::unique_ptr<MonitoringServer>> MonitoringServer::Start(
   if (!listener.ok()) return failed();
   ASSIGN_OR_RETURN(const SocketAddress own, LocalAddressOf(listener->get()));
   FileDescriptor wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!wake.valid()) return ErrnoStatus(errno, "metrics: eventfd");
+  if (!wake.valid()) return ErrnoStatus(errno, absl::StrCat(what, ": eventfd"));
   std::vector<FileDescriptor> listeners;
   listeners.push_back(*std::move(listener));
-  return std::unique_ptr<MonitoringServer>(new MonitoringServer(
-      std::make_unique<Impl>(std::move(listeners), std::move(wake), own.port(), std::move(pages))));
+  return std::unique_ptr<MonitoringServer>(new MonitoringServer(std::make_unique<Impl>(
+      std::move(listeners), std::move(wake), own.port(), std::move(pages), std::move(accept))));
 }
 
 MonitoringServer::~MonitoringServer() = default;

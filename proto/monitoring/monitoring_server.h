@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The HTTP port on which machines watch a daemon, without TLS or authentication:
+// The HTTP port on which machines watch a daemon, without authentication, and without TLS unless it
+// is for pages alone:
 //
 //   /metrics   its metrics, for Prometheus
 //   /healthz   200 while the process is alive and can be reached, else 503 with the reason
 //   /readyz    200 while it can do its work, else 503 with a line that gives the reason
 //   others     pages for people, where the daemon has any (coordinator/page)
 //
-// No answer waits for a training step, no probe for a scrape, a page or a slow client, and no scrape
-// for a page (docs/reference/limits.md has the bounds). Only GET and HEAD are answered.
+// No answer waits for a training step, no probe for a scrape, a page or a slow client, and no
+// scrape for a page (docs/reference/limits.md has the bounds). Only GET and HEAD are answered.
 
 #include <functional>
 #include <memory>
@@ -17,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "proto/base/mutex.h"
+#include "proto/monitoring/connection.h"
 
 namespace stretto::monitoring {
 
@@ -39,19 +41,21 @@ struct Answer {
 // `ready` must not block, and `healthy` for a second at most. If `metrics` or `page` waits, later
 // requests of its kind are refused with 503, and the others still work.
 struct Pages {
-  std::function<std::string()> metrics;                  // in Prometheus's text format
-  std::function<absl::Status()> ready;                   // the reason if not ready, in one line
+  // In Prometheus's text format. Null: this port has pages alone, and no probes either.
+  std::function<std::string()> metrics = nullptr;
+  std::function<absl::Status()> ready = nullptr;         // the reason if not ready, in one line
   std::function<absl::Status()> healthy = nullptr;       // likewise; null: always
   std::function<Answer(const Request&)> page = nullptr;  // null: other paths are not found
 };
 
 class MonitoringServer {
  public:
-  // Serves at "HOST:PORT", where HOST is a number or localhost; port 0 takes a free one. Errors,
-  // which name the address: INVALID_ARGUMENT (another form), UNAVAILABLE (in use, or not one of our
-  // addresses).
-  static absl::StatusOr<std::unique_ptr<MonitoringServer>> Start(const std::string& address,
-                                                                 Pages pages);
+  // Serves at "HOST:PORT", where HOST is a number or localhost; port 0 takes a free one. `accept`
+  // is called on one thread. Errors, which begin with `what` and name the address: INVALID_ARGUMENT
+  // (another form), UNAVAILABLE (in use, or not one of our addresses).
+  static absl::StatusOr<std::unique_ptr<MonitoringServer>> Start(
+      const std::string& address, Pages pages, Accept accept = PlainConnection,
+      const std::string& what = "metrics");
   // Calls no page afterwards.
   ~MonitoringServer();
   MonitoringServer(const MonitoringServer&) = delete;

@@ -21,6 +21,10 @@ namespace experimental = grpc::experimental;
 constexpr unsigned kRefreshSeconds = 1;
 
 std::shared_ptr<experimental::CertificateProviderInterface> Watch(const Files& files) {
+  if (files.certificate.empty()) {
+    return std::make_shared<experimental::FileWatcherCertificateProvider>(files.ca,
+                                                                          kRefreshSeconds);
+  }
   return std::make_shared<experimental::FileWatcherCertificateProvider>(
       files.key, files.certificate, files.ca, kRefreshSeconds);
 }
@@ -60,11 +64,14 @@ class CoordinatorVerifier final : public experimental::ExternalCertificateVerifi
 
 }  // namespace
 
-std::shared_ptr<grpc::ServerCredentials> ServerCredentials(const Files& files) {
+std::shared_ptr<grpc::ServerCredentials> ServerCredentials(const Files& files,
+                                                           ClientCertificate client) {
   experimental::TlsServerCredentialsOptions options(Watch(files));
   options.watch_root_certs();
   options.watch_identity_key_cert_pairs();
-  options.set_cert_request_type(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+  options.set_cert_request_type(client == ClientCertificate::kRequired
+                                    ? GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY
+                                    : GRPC_SSL_REQUEST_CLIENT_CERTIFICATE_AND_VERIFY);
   return experimental::TlsServerCredentials(options);
 }
 
@@ -72,7 +79,7 @@ std::shared_ptr<grpc::ChannelCredentials> ChannelCredentials(const Files& files)
   experimental::TlsChannelCredentialsOptions options;
   options.set_certificate_provider(Watch(files));
   options.watch_root_certs();
-  options.watch_identity_key_cert_pairs();
+  if (!files.certificate.empty()) options.watch_identity_key_cert_pairs();
   options.set_certificate_verifier(
       experimental::ExternalCertificateVerifier::Create<CoordinatorVerifier>());
   return experimental::TlsCredentials(options);

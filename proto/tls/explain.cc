@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Makes a handshake that accepts every certificate, so that it can judge the server's afterwards, and
-// then reads a byte: a server that refuses ours closes the connection instead of sending one.
+// Makes a handshake that accepts every certificate, so that it can judge the server's afterwards,
+// and then reads a byte: a server that refuses ours closes the connection instead of sending one.
 
 #include "proto/tls/explain.h"
 
@@ -89,8 +89,10 @@ std::string JudgeServer(const SSL* connection, const std::string& host, const Fi
 // Of a server that has closed the connection: what is wrong with our certificate.
 std::string JudgeOurs(const Files& files, const Server& server) {
   if (files.certificate.empty()) {
-    return absl::StrCat("it wants a certificate of ours; give ", files.flags, "certificate and ",
-                        files.flags, "key");
+    return absl::StrCat(files.token.empty()
+                            ? "it wants a certificate of ours; give "
+                            : "it takes no tokens; start it with --tokens, or give ",
+                        files.flags, "certificate and ", files.flags, "key");
   }
   const std::string ours = absl::StrCat("it refuses our certificate ", files.certificate);
   const absl::StatusOr<std::string> text = ReadFile(files.certificate);

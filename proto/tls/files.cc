@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Checks the three files one after the other: all are given, the CA and the chain can be read, the
+// Checks the files one after the other: all are given, the CA and the chain can be read, the
 // key fits the certificate and is not readable by everybody, the certificate is valid now, leads to
 // the CA and names the expected role. Only the first problem is reported, with its flag and file.
 
@@ -21,6 +21,7 @@
 #include "absl/strings/str_join.h"
 #include "proto/base/files.h"
 #include "proto/base/status_macros.h"
+#include "proto/tls/token.h"
 #include "proto/tls/x509.h"
 
 namespace stretto::tls {
@@ -113,19 +114,43 @@ absl::StatusOr<std::vector<X509Pointer>> ReadOurs(const Files& files, absl::Time
   return chain;
 }
 
+// The CA and the token of a user.
+absl::StatusOr<Identity> CheckTokenFiles(const Files& files, Role role) {
+  const std::string certificate = FlagOf(files, kCertificate), key = FlagOf(files, kKey);
+  if (role != Role::kUser) {
+    return absl::InvalidArgumentError(absl::StrCat("TLS: found ", kTokenFlag, ", expected ",
+                                                   certificate, " and ", key, " of a ",
+                                                   RoleName(role)));
+  }
+  if (!files.certificate.empty() || !files.key.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "TLS: found ", kTokenFlag, " beside ", files.certificate.empty() ? key : certificate,
+        ", expected either the one or ", certificate, " and ", key));
+  }
+  if (files.ca.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("TLS: found ", kTokenFlag, " alone, expected ", FlagOf(files, kCa),
+                     " with it: a token is sent only to a coordinator that proves who it is"));
+  }
+  RETURN_IF_ERROR(ReadRoots(files).status());
+  RETURN_IF_ERROR(ReadTokenFile(kTokenFlag, files.token).status());
+  return Identity{};
+}
+
 }  // namespace
 
-absl::Status CheckKeyMode(const std::string& path) {
+absl::Status CheckKeyMode(const std::string& path, const char* what) {
   struct stat info = {};
   if (::stat(path.c_str(), &info) != 0) return ErrnoStatus(errno, absl::StrCat("stat ", path));
   if ((info.st_mode & S_IRWXO) == 0) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      absl::StrFormat("found mode %04o, which lets everybody on this machine have the key; "
+      absl::StrFormat("found mode %04o, which lets everybody on this machine have the %s; "
                       "expected 0600, or 0640 for a group",
-                      info.st_mode & 07777u));
+                      info.st_mode & 07777u, what));
 }
 
 absl::StatusOr<Identity> CheckFiles(const Files& files, Role role, absl::Time now) {
+  if (!files.token.empty()) return CheckTokenFiles(files, role);
   RETURN_IF_ERROR(CheckAllGiven(files));
   ASSIGN_OR_RETURN(const std::vector<X509Pointer> roots, ReadRoots(files));
   ASSIGN_OR_RETURN(const std::vector<X509Pointer> chain, ReadOurs(files, now));

@@ -2,17 +2,15 @@
 
 // Lists are taken as a whole or not at all: every block of the file must be a list, and every list
 // must be signed by a CA of the CA file. A change of a file is seen by its identity, size and time.
-// Whether a certificate is revoked is looked up in the lists by OpenSSL and then remembered, because
-// reading a certificate takes longer than all else that authorizes a call.
+// Whether a certificate is revoked is looked up in the lists by OpenSSL and then remembered,
+// because reading a certificate takes longer than all else that authorizes a call.
 
 #include "proto/tls/revocation.h"
 
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
-#include <sys/stat.h>
 
-#include <array>
 #include <cstdint>
 #include <unordered_map>
 #include <utility>
@@ -25,6 +23,7 @@
 #include "proto/base/mutex.h"
 #include "proto/base/printable.h"
 #include "proto/base/status_macros.h"
+#include "proto/tls/file_version.h"
 #include "proto/tls/x509.h"
 
 namespace stretto::tls {
@@ -120,20 +119,6 @@ absl::StatusOr<Lists> ReadLists(const std::string& ca, const std::string& path) 
   return lists;
 }
 
-// What changes with the content of a file, whether it is replaced or written; zeros without a file.
-using Version = std::array<int64_t, 6>;
-
-Version VersionOf(const std::string& path) {
-  struct stat info = {};
-  if (::stat(path.c_str(), &info) != 0) return {};
-  return {static_cast<int64_t>(info.st_dev),
-          static_cast<int64_t>(info.st_ino),
-          info.st_size,
-          info.st_mtim.tv_sec,
-          info.st_mtim.tv_nsec,
-          info.st_ctim.tv_nsec};
-}
-
 absl::Status Look(const Lists& lists, const std::string& pem) {
   const std::vector<X509Pointer> certificates = ReadCertificates(pem);
   if (certificates.size() != 1) {
@@ -156,10 +141,10 @@ absl::Status Look(const Lists& lists, const std::string& pem) {
 struct Revocations::Impl {
   Impl(std::string ca_file, std::string lists_file)
       : ca(std::move(ca_file)), path(std::move(lists_file)) {}
-  std::pair<Version, Version> Versions() const { return {VersionOf(ca), VersionOf(path)}; }
+  std::pair<FileVersion, FileVersion> Versions() const { return {VersionOf(ca), VersionOf(path)}; }
 
   const std::string ca, path;
-  std::pair<Version, Version> versions;  // of what was read last
+  std::pair<FileVersion, FileVersion> versions;  // of what was read last
 
   mutable Mutex mu;
   Lists lists GUARDED_BY(mu);  // the last good ones

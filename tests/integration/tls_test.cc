@@ -24,7 +24,8 @@ Arguments Flags(const tls::Files& files) {
 class TlsClusterTest : public ClusterTest {
  protected:
   TlsClusterTest() {
-    for (const char* name : {"STRETTO_TLS_CA", "STRETTO_TLS_CERTIFICATE", "STRETTO_TLS_KEY"}) {
+    for (const char* name :
+         {"STRETTO_TLS_CA", "STRETTO_TLS_CERTIFICATE", "STRETTO_TLS_KEY", "STRETTO_TOKEN_FILE"}) {
       unsetenv(name);
     }
   }
@@ -114,7 +115,8 @@ TEST_F(TlsClusterTest, WhoIsRevokedIsRefusedAndNobodyElseNotices) {
   }));
   EXPECT_TRUE(Eventually(
       [&] { return worker("node-b").err().find("found it revoked") != std::string::npos; }));
-  // A new certificate for the node. An open connection keeps the old one, so its daemon begins anew.
+  // A new certificate for the node. An open connection keeps the old one, so its daemon begins
+  // anew.
   ca("issue", {"--worker", "node-b"});
   worker("node-b").Kill();
   StartWorker("node-b", 1, Flags(files("worker-node-b")));
@@ -124,6 +126,57 @@ TEST_F(TlsClusterTest, WhoIsRevokedIsRefusedAndNobodyElseNotices) {
   const Json job = AwaitState("steady", "succeeded");
   EXPECT_EQ(job["attempt"], 1);
   EXPECT_EQ(NumbersOf(Steps("steady")), Range(1, 40));
+}
+
+// Users with tokens beside one with a certificate, as on docs/operations/SECURE.md.
+TEST_F(TlsClusterTest, AUserWithATokenNeedsNoCertificate) {
+  const auto ca = [&](const Arguments& arguments) {
+    Arguments argv = {STRETTO_BINARY_DIR "/stretto", "ca"};
+    argv.insert(argv.end(), arguments.begin(), arguments.end());
+    const Outcome outcome = RunDaemon(argv);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+  };
+  ca({"init", Path("tls")});
+  ca({"issue", Path("tls"), "--coordinator-host", "127.0.0.1", "--worker", "node-a", "--user",
+      "ada/admin"});
+  ca({"token", "issue", Path("tls"), "--user", "alice/submitter/default", "bob/viewer/speech"});
+  const auto files = [&](const std::string& name) -> tls::Files {
+    return {Path("tls/ca.crt"), Path("tls/" + name + ".crt"), Path("tls/" + name + ".key")};
+  };
+  Arguments flags = Flags(files("coordinator"));
+  flags.insert(flags.end(), {"--tokens", Path("tls/tokens"), "--page-listen", "127.0.0.1:0"});
+  StartCoordinator(flags);
+  StartWorker("node-a", 2, Flags(files("worker-node-a")));
+  const auto show_token = [&](const std::string& name) {
+    Become({.ca = Path("tls/ca.crt")});
+    setenv("STRETTO_TOKEN_FILE", Path("tls/" + name + ".token").c_str(), 1);
+  };
+  show_token("user-alice");
+  RunJob({.name = "tiny", .steps = 3});
+  EXPECT_THAT(ContentOf(Path("coordinator") + "/audit.log"),
+              HasSubstr("user/alice/submitter/default token="));
+  show_token("user-bob");
+  EXPECT_THAT(Stretto({"job", "list"}).out, Not(HasSubstr("tiny")));
+  EXPECT_THAT(Stretto({"job", "cancel", "tiny"}).err,
+              HasSubstr("found user bob without a role in project default"));
+  // A worker cannot have one.
+  const Outcome worker = RunDaemon(WorkerArgv("node-b", 1, {"--tls-ca", Path("tls/ca.crt")}));
+  EXPECT_EQ(worker.code, 1);
+  EXPECT_THAT(worker.err, HasSubstr("expected --tls-ca, --tls-certificate and --tls-key"));
+  show_token("user-alice");
+  EXPECT_EQ(Stretto({"job", "list"}).code, 0);
+  ca({"token", "revoke", Path("tls"), "user-alice"});
+  EXPECT_TRUE(Eventually([&] { return Stretto({"job", "list"}).code == 1; }));
+  EXPECT_THAT(ListJobsError(), HasSubstr("of alice: found it revoked"));
+  unsetenv("STRETTO_TOKEN_FILE");
+  Become(files("user-ada"));
+  EXPECT_THAT(Stretto({"job", "list"}).out, HasSubstr("tiny"));
+  coordinator().Kill();
+  // Without --tokens a client with one is told so.
+  StartCoordinator(Flags(files("coordinator")));
+  show_token("user-bob");
+  EXPECT_THAT(ListJobsError(), HasSubstr("it takes no tokens; start it with --tokens"));
+  unsetenv("STRETTO_TOKEN_FILE");
 }
 
 TEST_F(TlsClusterTest, ClientsThatDoNotBelongAreToldWhy) {

@@ -83,6 +83,39 @@ class ClientCases:
                          ("other", 5, True))
         self.assertTrue(request.request_id)
 
+    def test_submit_looks_before_it_creates(self):
+        server = self.serve(CreateJob=[job(), job()])
+        self.client(server).call("submit", {"name": "gpt", "steps": 5}, request_id="r-1")
+        self.assertEqual([(request.validate_only, request.request_id)
+                          for request in server.requests], [(True, "r-1"), (False, "r-1")])
+        server.requests.clear()
+        self.client(server).call("submit", {"name": "gpt"}, look=False)
+        self.assertEqual([request.validate_only for request in server.requests], [False])
+
+    def test_what_a_worker_does_not_find_creates_no_job(self):
+        server = self.serve(CreateJob=[
+            Refuse(Code.INVALID_ARGUMENT, "1 field", "INVALID_FIELD",
+                   [("spec.data", "worker a: text.bin: not found")]), job()])
+        with self.assertRaisesRegex(stretto.InvalidArgument, "spec.data: worker a: text.bin"):
+            self.client(server).call("submit", {"name": "gpt"})
+        self.assertEqual(len(server.requests), 1)
+
+    def test_a_name_that_is_taken_is_for_the_request_to_judge(self):
+        server = self.serve(CreateJob=[
+            Refuse(Code.ALREADY_EXISTS, "job gpt exists", "JOB_ALREADY_EXISTS"), job()])
+        self.assertEqual(self.client(server).call("submit", {"name": "gpt"}).name, "jobs/gpt")
+
+    def test_without_a_worker_that_looks_a_warning_says_so(self):
+        unknown = pb.Condition(type="Inspected", status=pb.Condition.UNKNOWN,
+                               message="no worker is connected")
+        server = self.serve(CreateJob=[job(conditions=[unknown]), job()])
+        with self.assertLogs("stretto", "WARNING") as logged:
+            self.client(server).call("submit", {"name": "gpt"})
+        self.assertEqual([record.getMessage() for record in logged.records],
+                         ["job gpt: not checked: data, weights and checkpoints: "
+                          "no worker is connected"])
+        self.assertEqual(len(server.requests), 2)
+
     def test_a_call_to_nobody_names_the_address(self):
         with self.assertRaisesRegex(stretto.Unavailable, "cannot reach the coordinator at "
                                     f"{NOBODY}: .*expected one that listens there"):

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
 
 import stretto
@@ -267,7 +268,13 @@ class TlsTest(Daemons):
                                        "--user", "me"]):
                 subprocess.run([BIN / "stretto", "ca", command[0], folder, *command[1:]],
                                check=True, capture_output=True)
+        cls.token("issue", "--user", "me", "dash/viewer")
         super().setUpClass()
+
+    @classmethod
+    def token(cls, command, *arguments):
+        subprocess.run([BIN / "stretto", "ca", "token", command, cls.tls, *arguments], check=True,
+                       capture_output=True)
 
     @classmethod
     def flags(cls, name):
@@ -276,7 +283,7 @@ class TlsTest(Daemons):
 
     @classmethod
     def start_coordinator(cls):
-        super().start_coordinator(*cls.flags("coordinator"))
+        super().start_coordinator(*cls.flags("coordinator"), "--tokens", cls.tls / "tokens")
 
     @classmethod
     def start_worker(cls):
@@ -308,6 +315,30 @@ class TlsTest(Daemons):
                 return await client.workers()
 
         self.assertEqual(len(asyncio.run(workers())), 1)
+
+    def test_a_token_takes_the_place_of_a_certificate(self):
+        def files(name):
+            return stretto.TlsFiles(ca=str(self.tls / "ca.crt"),
+                                    token_file=str(self.tls / f"{name}.token"))
+
+        async def workers():
+            async with stretto.AsyncClient(self.address, tls=files("user-me")) as client:
+                return await client.workers()
+
+        self.assertEqual(len(asyncio.run(workers())), 1)
+        with stretto.Client(self.address, tls=files("user-me")) as mine, \
+                stretto.Client(self.address, tls=files("user-dash")) as dash:
+            job = mine.submit({**JOB, "steps": 2}, name="by-token")
+            self.assertEqual(job.owner, "me")
+            self.assertEqual(mine.wait("by-token").state, stretto.Job.SUCCEEDED)
+            with self.assertRaises(stretto.PermissionDenied):
+                dash.delete("by-token")
+            self.token("revoke", "user-dash")
+            with self.assertRaisesRegex(stretto.CallError, "of dash: found it revoked"):
+                for _ in range(200):  # the coordinator looks at its file twice a second
+                    dash.get("by-token")
+                    time.sleep(0.05)
+            self.assertEqual(mine.get("by-token").owner, "me")
 
     def test_who_does_not_belong_is_told_why(self):
         other = self.tls / "other"

@@ -279,6 +279,48 @@ class ClusterTest(unittest.TestCase):
         key.chmod(0o600)
         self.refused("ca.crt: found no certificate, expected that of the CA", tls=files)
 
+    def test_the_file_of_a_token_is_checked_and_never_shown(self):
+        ca, token = self.folder / "ca.crt", self.folder / "me.token"
+        files = stretto.TlsFiles(ca=str(ca), token_file=str(token))
+        ca.write_text("nothing")
+        self.refused("TLS token_file .*me.token: found No such file", tls=files)
+        token.write_text("a.b.c\n")
+        token.chmod(0o640)
+        self.refused("ca.crt: found no certificate", tls=files)
+        self.assertEqual(files.token(), "a.b.c")
+        self.assertNotIn("a.b.c", repr(files))
+        token.chmod(0o644)
+        self.refused("me.token: found mode 0644, which lets everybody .* have the token", tls=files)
+        token.chmod(0o600)
+        for text in ("", "secret", "a.b", "a.b.c.d", "a.b.c\nd", "a." + "b" * 5000 + ".c"):
+            token.write_text(text)
+            with self.subTest(text=text[:20]), self.assertRaises(stretto.InvalidInput) as raised:
+                files.check()
+            self.assertRegex(str(raised.exception), "me.token: found no token, expected the one")
+            self.assertNotIn("secret", str(raised.exception))
+        token.write_text("a.b.c")
+        self.refused("found only ca and certificate and token_file, expected ca, certificate and key, "
+                     "or ca and token_file",
+                     tls=stretto.TlsFiles(str(ca), str(ca), "", str(token)))
+        self.refused("found only token_file", tls=stretto.TlsFiles(token_file=str(token)))
+
+    @mock.patch.object(stretto.TlsFiles, "check")
+    def test_a_token_and_a_certificate_take_the_place_of_each_other(self, _):
+        def tls(tls=None, **variables):
+            return choose_cluster(tls=tls, environment={**self.home, **variables}).tls
+
+        self.config("contexts: {lab: {coordinator: 'lab-1:1', tls: {ca: ca.crt, certificate: "
+                    "me.crt, key: me.key}}}\ncurrent_context: lab\n")
+        self.assertTrue(tls().certificate)
+        chosen = tls(STRETTO_TOKEN_FILE="/t")
+        self.assertEqual((chosen.certificate, chosen.key, chosen.token_file), ("", "", "/t"))
+        self.assertTrue(chosen.ca.endswith("ca.crt"))
+        self.config("contexts: {lab: {coordinator: 'lab-1:1', tls: {ca: ca.crt, token_file: "
+                    "me.token}}}\ncurrent_context: lab\n")
+        self.assertEqual(tls().token_file, f"{self.folder}/stretto/me.token")
+        chosen = tls(stretto.TlsFiles(certificate="/c", key="/k"), STRETTO_TOKEN_FILE="/t")
+        self.assertEqual((chosen.certificate, chosen.key, chosen.token_file), ("/c", "/k", ""))
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -14,11 +14,14 @@
 #include <vector>
 
 #include "absl/strings/cord.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
+#include "proto/base/status_macros.h"
 #include "proto/tls/credentials.h"
+#include "proto/tls/token.h"
 #include "stretto/v1alpha1/job.grpc.pb.h"
 
 namespace stretto::cli {
@@ -59,10 +62,10 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address, const tls
       arguments);
 }
 
-// Returns whether the channel is connected, once it is or two attempts have failed or `deadline` has
-// come; the call that comes next reports why. gRPC 1.51 reads the errno of connect() after it has
-// allocated memory, so that one attempt can fail although the coordinator listens: glibc, when it
-// makes another heap, looks for /sys/devices/system/cpu, which a container or chroot may lack. A
+// Returns whether the channel is connected, once it is or two attempts have failed or `deadline`
+// has come; the call that comes next reports why. gRPC 1.51 reads the errno of connect() after it
+// has allocated memory, so that one attempt can fail although the coordinator listens: glibc, when
+// it makes another heap, looks for /sys/devices/system/cpu, which a container or chroot may lack. A
 // call itself is not repeated, because the coordinator might already have carried it out.
 bool AwaitConnection(grpc::Channel& channel, absl::Time deadline, const Interrupt& interrupt) {
   constexpr absl::Duration kGlance = absl::Milliseconds(50);  // between looks at `interrupt`
@@ -79,6 +82,15 @@ bool AwaitConnection(grpc::Channel& channel, absl::Time deadline, const Interrup
                                absl::ToChronoTime(std::min(deadline, absl::Now() + kGlance)));
   }
   return false;
+}
+
+// Adds the token of `files`, if there is one, as it is now. A channel of such files has TLS, and
+// the server has proved that it is a coordinator before a call is sent.
+absl::Status AddToken(const tls::Files& files, grpc::ClientContext& context) {
+  if (files.token.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::string token, tls::ReadTokenFile(tls::kTokenFlag, files.token));
+  context.AddMetadata("authorization", absl::StrCat("Bearer ", token));
+  return absl::OkStatus();
 }
 
 // A coordinator that waits to take over carries out nothing.
@@ -138,8 +150,9 @@ struct Client::Peers {
                                        Method method, const Request& request) {
     const absl::Time deadline = absl::Now() + client.call_deadline_;
     Response response;
-    const absl::Status status = InTurn(client, deadline, [&](Peer& peer) {
+    const absl::Status status = InTurn(client, deadline, [&](Peer& peer) -> absl::Status {
       grpc::ClientContext context;
+      RETURN_IF_ERROR(AddToken(client.files_, context));
       context.set_deadline(absl::ToChronoTime(deadline));
       Interrupt::OnRaise cancel(client.interrupt_, [&context] { context.TryCancel(); });
       return ToStatus(((*(peer.*stub)).*method)(&context, request, &response));
@@ -151,8 +164,9 @@ struct Client::Peers {
   template <class Response, class Method, class Request>
   static absl::Status Stream(Client& client, Method method, const Request& request,
                              const std::function<bool(const Response&)>& handler) {
-    return InTurn(client, absl::Now() + client.call_deadline_, [&](Peer& peer) {
+    return InTurn(client, absl::Now() + client.call_deadline_, [&](Peer& peer) -> absl::Status {
       grpc::ClientContext context;
+      RETURN_IF_ERROR(AddToken(client.files_, context));
       context.set_deadline(absl::ToChronoTime(absl::Now() + kStreamDeadline));
       Interrupt::OnRaise cancel(client.interrupt_, [&context] { context.TryCancel(); });
       auto reader = ((*peer.jobs).*method)(&context, request);

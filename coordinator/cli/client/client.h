@@ -38,11 +38,11 @@ class Client {
   // Streams end with DeadlineExceeded after this time, so that a silent peer is noticed.
   static constexpr absl::Duration kStreamDeadline = absl::Minutes(5);
 
-  // Connects at the first call, with mutual TLS by `files`, or in plain text if they are empty(). A
-  // call fails when two attempts to connect have failed. `address` is that of the coordinator, or
-  // those of several, separated by commas: then a call goes to one after the other, until one
-  // answers that leads or the deadline has come.
-  // `interrupt` is borrowed.
+  // Connects at the first call, with TLS by `files`, or in plain text if they are empty(). Each
+  // call carries the token of `files`, if they name one, as its file has it then. A call fails when
+  // two attempts to connect have failed. `address` is that of the coordinator, or those of several,
+  // separated by commas: then a call goes to one after the other, until one answers that leads or
+  // the deadline has come. `interrupt` is borrowed.
   Client(std::string address, tls::Files files, Interrupt& interrupt);
   // Shares the connection of `other`, so that two threads can have a client each.
   Client(const Client& other, Interrupt& interrupt);

@@ -30,6 +30,10 @@ void Overlay(const Cluster& over, Cluster* cluster) {
     if (!from.empty()) *to = from;
   };
   set(over.coordinator, &cluster->coordinator);
+  // One who says how he calls does not call in two ways.
+  if (!over.tls.token.empty()) cluster->tls.certificate = cluster->tls.key = "";
+  if (!over.tls.certificate.empty() || !over.tls.key.empty()) cluster->tls.token = "";
+  set(over.tls.token, &cluster->tls.token);
   set(over.tls.ca, &cluster->tls.ca);
   set(over.tls.certificate, &cluster->tls.certificate);
   set(over.tls.key, &cluster->tls.key);
@@ -42,7 +46,8 @@ Cluster ToCluster(const Context& context, const std::filesystem::path& folder) {
   return {.coordinator = context.coordinator(),
           .tls = {.ca = resolve(context.tls().ca()),
                   .certificate = resolve(context.tls().certificate()),
-                  .key = resolve(context.tls().key())}};
+                  .key = resolve(context.tls().key()),
+                  .token = resolve(context.tls().token_file())}};
 }
 
 // The certificates of this user's own `stretto up` need not be named.
@@ -144,7 +149,8 @@ absl::StatusOr<Cluster> ChooseCluster(const ClusterFlags& flags, const Variable&
   const Cluster environment{.coordinator = variable("STRETTO_COORDINATOR"),
                             .tls = {.ca = variable("STRETTO_TLS_CA"),
                                     .certificate = variable("STRETTO_TLS_CERTIFICATE"),
-                                    .key = variable("STRETTO_TLS_KEY")}};
+                                    .key = variable("STRETTO_TLS_KEY"),
+                                    .token = variable("STRETTO_TOKEN_FILE")}};
   const bool by_flag = !flags.context.empty() || !flags.cluster.coordinator.empty();
   std::string name = by_flag ? flags.context : variable("STRETTO_CONTEXT");
   const bool addressed = by_flag || !environment.coordinator.empty();

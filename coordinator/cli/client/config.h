@@ -16,7 +16,9 @@ namespace stretto::cli {
 
 inline constexpr char kDefaultCoordinator[] = "127.0.0.1:7070";
 
-// A coordinator and the TLS files of both sides' identities; no TLS if the files are empty.
+// A coordinator and the TLS files of both sides' identities; no TLS if the files are empty. A
+// token, or a certificate and its key, take the place of the other where both come from different
+// sources.
 struct Cluster {
   std::string coordinator = "";  // HOST:PORT, or several, separated by commas
   tls::Files tls = {};
@@ -53,9 +55,9 @@ absl::StatusOr<Context> FindContext(const ConfigFile& config, const std::string&
 // Returns the cluster of `--context`, else of `--coordinator`, else of STRETTO_CONTEXT or
 // STRETTO_COORDINATOR, else of current_context, else kDefaultCoordinator. --coordinator and the TLS
 // flags override the values of a context; so do their variables, unless --context is given. The
-// config file is read only if a context is needed. Without TLS files, those of a `stretto up` of this
-// user at that address are taken (base/local_cluster.h). Errors: those of ReadConfig, FindContext and
-// CheckCoordinator.
+// config file is read only if a context is needed. Without TLS files, those of a `stretto up` of
+// this user at that address are taken (base/local_cluster.h). Errors: those of ReadConfig,
+// FindContext and CheckCoordinator.
 absl::StatusOr<Cluster> ChooseCluster(const ClusterFlags& flags, const Variable& variable);
 
 }  // namespace stretto::cli

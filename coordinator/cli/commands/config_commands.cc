@@ -105,9 +105,17 @@ ExitCode SetContext(const Terminal& terminal, const std::string& path, const std
   Context& context = (*config->mutable_contexts())[name];
   if (!cluster.coordinator.empty()) context.set_coordinator(cluster.coordinator);
   if (!cluster.tls.empty()) {
+    // As in ChooseCluster, the one takes the place of the other.
+    if (!cluster.tls.token.empty()) {
+      context.mutable_tls()->clear_certificate();
+      context.mutable_tls()->clear_key();
+    } else if (!cluster.tls.certificate.empty() || !cluster.tls.key.empty()) {
+      context.mutable_tls()->clear_token_file();
+    }
     SetPath(cluster.tls.ca, context.mutable_tls()->mutable_ca());
     SetPath(cluster.tls.certificate, context.mutable_tls()->mutable_certificate());
     SetPath(cluster.tls.key, context.mutable_tls()->mutable_key());
+    SetPath(cluster.tls.token, context.mutable_tls()->mutable_token_file());
   }
   const std::string next = config->current_context() == name
                                ? ""

@@ -60,12 +60,21 @@ void ExplainUnknown(const Invocation& invocation, const absl::Status& status,
       << " to create the job exactly once, whether or not this request arrived.\n";
 }
 
-// Makes all checks of a dry run. A job of this name that exists is for the request itself to judge,
-// which may be a repetition.
+// Makes all checks of a dry run, as the Python client does, and reports if no worker could look. A
+// job of this name that exists is for the request itself to judge, which may be a repetition.
 absl::Status Look(const Invocation& invocation, v1alpha1::CreateJobRequest request) {
   request.set_validate_only(true);
-  const absl::Status status = invocation.client.CreateJob(request).status();
-  return absl::IsAlreadyExists(status) ? absl::OkStatus() : status;
+  const absl::StatusOr<v1alpha1::Job> job = invocation.client.CreateJob(request);
+  if (absl::IsAlreadyExists(job.status())) return absl::OkStatus();
+  RETURN_IF_ERROR(job.status());
+  for (const v1alpha1::Condition& condition : job->conditions()) {
+    if (condition.type() != "Inspected" || condition.status() != v1alpha1::Condition::UNKNOWN) {
+      continue;
+    }
+    invocation.terminal.err << "not checked: data, weights and checkpoints: "
+                            << Printable(condition.message()) << "\n";
+  }
+  return absl::OkStatus();
 }
 
 ExitCode ShowCreated(const Invocation& invocation, const v1alpha1::Job& job,

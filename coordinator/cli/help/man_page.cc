@@ -52,6 +52,7 @@ constexpr VariableHelp kVariables[] = {
     {"STRETTO_CONTEXT", "context of the config file to use; --context overrides it"},
     {"STRETTO_TLS_CA, STRETTO_TLS_CERTIFICATE, STRETTO_TLS_KEY",
      "files for TLS; --tls-ca, --tls-certificate and --tls-key override them"},
+    {"STRETTO_TOKEN_FILE", "file with a token; --token-file overrides it"},
     {"NO_COLOR", "disables colours if it is set"},
     {"XDG_CONFIG_HOME", "folder that contains stretto/config.yaml (default: ~/.config)"},
 };

@@ -3,15 +3,30 @@
 
 const PATIENCE_MS = 10_000;
 
-// Of a coordinator with TLS. The address has it once, as #key=K; it is not sent with an address.
+// Of a coordinator with TLS: its key, or a token of a user. The address has it once, as #key=K,
+// which is not sent with an address; or somebody enters it.
 const KEY = "stretto-key";
+const FORM = "[A-Za-z0-9._-]+";
+
+export class KeyWanted extends Error {}
 
 export function takeKey() {
-  const given = location.hash.match(/^#key=([0-9a-f]+)$/);
+  const given = location.hash.match(new RegExp(`^#key=(${FORM})$`));
   if (given === null) return;
   localStorage.setItem(KEY, given[1]);
   history.replaceState(null, "", "#/");
 }
+
+// Returns whether the text can be one.
+export function enterKey(text) {
+  const key = text.trim();
+  if (!new RegExp(`^${FORM}$`).test(key)) return false;
+  localStorage.setItem(KEY, key);
+  return true;
+}
+
+export const hasKey = () => localStorage.getItem(KEY) !== null;
+export const forgetKey = () => localStorage.removeItem(KEY);
 
 async function ask(path) {
   const key = localStorage.getItem(KEY);
@@ -20,7 +35,8 @@ async function ask(path) {
     signal: AbortSignal.timeout(PATIENCE_MS),
   });
   if (answer.ok) return answer;
-  throw new Error((await answer.text()).trim() || `the coordinator answers ${answer.status}`);
+  const why = (await answer.text()).trim() || `the coordinator answers ${answer.status}`;
+  throw answer.status === 401 ? new KeyWanted(why) : new Error(why);
 }
 
 const get = async (path) => (await ask(path)).json();

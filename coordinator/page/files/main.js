@@ -10,6 +10,7 @@ import { number } from "./text.js";
 const main = document.getElementById("main");
 const cluster = document.getElementById("cluster");
 const notice = document.getElementById("notice");
+const forget = document.getElementById("forget");
 const RETRY_MS = 3000;
 const CLUSTER_MS = 5000;
 const RESIZED_MS = 150;
@@ -32,7 +33,44 @@ async function lookAtCluster() {
     `  ·  ${sum("free_slots")} of ${sum("slots")} slots free`);
 }
 
+// Asks for a key or a token, with the reason. What is entered is not shown.
+function askForKey(error) {
+  const input = el("input", {
+    id: "key", type: "password", autocomplete: "off", "aria-label": "key or token",
+  });
+  const wrong = el("p", { class: "bad", role: "alert" });
+  const enter = () => {
+    if (!api.enterKey(input.value)) {
+      wrong.textContent = "This is neither a key nor a token.";
+      return;
+    }
+    main.replaceChildren();
+    look();
+  };
+  input.addEventListener("keydown", (event) => { if (event.key === "Enter") enter(); });
+  const button = el("button", { type: "button" }, "Show");
+  button.addEventListener("click", enter);
+  main.replaceChildren(el("section", { class: "card" },
+    el("p", { id: "wanted" }, error.message), el("p", {}, input, " ", button), wrong));
+  input.focus();
+}
+
+// Others may come to this browser.
+forget.addEventListener("click", () => {
+  api.forgetKey();
+  main.replaceChildren();
+  cluster.replaceChildren();
+  clusterSeen = -Infinity;
+  look();
+});
+
 function tell(error) {
+  if (error instanceof api.KeyWanted) {
+    const wanted = document.getElementById("wanted");
+    if (wanted === null) askForKey(error);
+    else wanted.textContent = error.message;
+    return;
+  }
   if (main.querySelector(".card") === null) {
     main.replaceChildren(el("section", { class: "card" }, el("p", {}, error.message)));
   } else {
@@ -45,6 +83,7 @@ async function look() {
   clearTimeout(timer);
   if (document.hidden) return;
   api.takeKey();
+  forget.hidden = !api.hasKey();
   const route = location.hash.match(/^#\/jobs\/([^/]+)$/);
   let next = RETRY_MS;
   try {

@@ -32,6 +32,8 @@ def _parser() -> argparse.ArgumentParser:
     metrics.add_argument("--context", default="", help="context of the config file of stretto")
     for name in ("ca", "certificate", "key"):
         metrics.add_argument(f"--tls-{name}", default="", metavar="FILE", help="PEM file")
+    metrics.add_argument("--token-file", default="", metavar="FILE",
+                         help="file with your token, in place of certificate and key")
     return parser
 
 
@@ -54,7 +56,8 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     counted = [0]
     try:
-        tls = TlsFiles(options.tls_ca, options.tls_certificate, options.tls_key)
+        tls = TlsFiles(options.tls_ca, options.tls_certificate, options.tls_key,
+                       options.token_file)
         with Client(options.coordinator, context=options.context, tls=tls) as client:
             job: Job = client.get(options.job)
             steps = _count(_steps(client, options.job, options.follow), counted)

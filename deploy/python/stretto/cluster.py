@@ -77,7 +77,7 @@ def _of_context(name: str, environment: Mapping[str, str]) -> dict[str, str]:
             "expected one of: " + (", ".join(sorted(config.contexts)) or "none is there")))
     context = config.contexts[name]
     tls = {key: str(path.parent / getattr(context.tls, key)) if getattr(context.tls, key) else ""
-           for key in ("ca", "certificate", "key")}
+           for key in ("ca", "certificate", "key", "token_file")}
     return {"coordinator": context.coordinator, **tls}
 
 
@@ -108,12 +108,14 @@ def choose_cluster(coordinator: str = "", context: str = "", tls: TlsFiles | Non
                    environment: Mapping[str, str] = os.environ) -> Cluster:
     """That of `context`, else of `coordinator`, else of STRETTO_CONTEXT or STRETTO_COORDINATOR,
     else of the current context, else DEFAULT_COORDINATOR. `coordinator` and `tls` override values
-    of a context; so do their variables, unless `context` is given. Without any files, those of a
+    of a context; so do their variables, unless `context` is given; a token takes the place of a
+    certificate and its key, and they of a token. Without any files, those of a
     `stretto up` of this user at that address are taken. Errors: InvalidInput."""
     variables = {"coordinator": environment.get("STRETTO_COORDINATOR", ""),
                  "ca": environment.get("STRETTO_TLS_CA", ""),
                  "certificate": environment.get("STRETTO_TLS_CERTIFICATE", ""),
-                 "key": environment.get("STRETTO_TLS_KEY", "")}
+                 "key": environment.get("STRETTO_TLS_KEY", ""),
+                 "token_file": environment.get("STRETTO_TOKEN_FILE", "")}
     by_argument = bool(context or coordinator)
     name = context if by_argument else environment.get("STRETTO_CONTEXT", "")
     values: dict[str, str] = {}
@@ -122,7 +124,13 @@ def choose_cluster(coordinator: str = "", context: str = "", tls: TlsFiles | Non
     layers = [variables] if not context else []
     layers.append({"coordinator": coordinator, **dataclasses.asdict(tls or TlsFiles())})
     for layer in layers:
-        values.update({key: value for key, value in layer.items() if value})
+        given = {key: value for key, value in layer.items() if value}
+        # One who says how he calls does not call in two ways.
+        if "token_file" in given:
+            values.update(certificate="", key="")
+        if given.keys() & {"certificate", "key"}:
+            values.update(token_file="")
+        values.update(given)
     addresses = _addresses(values.pop("coordinator", "") or DEFAULT_COORDINATOR)
     files = TlsFiles(**values) or _of_own_up(addresses, environment)
     if files:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The three files of mutual TLS, and a handshake of our own, which finds out what gRPC does not
-tell: whether the peer is a coordinator, and why a connection fails.
+"""The files of TLS: three of mutual TLS, or the CA and a token. And a handshake of our own, which
+finds out what gRPC does not tell: whether the peer is a coordinator, and why a connection fails.
 """
 import dataclasses
 import os
@@ -15,36 +15,56 @@ from stretto.errors import InvalidInput
 
 _COORDINATOR = re.compile(r"spiffe://[^/]+/stretto/coordinator\Z")
 _ROLE = re.compile(r"spiffe://[^/]+/stretto/(\w+)")
+_TOKEN = re.compile(rb"\s*([A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+)\s*\Z")
+_MOST_TOKEN_BYTES = 4096
 
 
 @dataclasses.dataclass(frozen=True)
 class TlsFiles:
-    """Paths of PEM files. Either all three are given or none, which means no TLS."""
+    """Paths of PEM files, and of a token. Either ca, certificate and key are given, or ca and
+    token_file, or none, which means no TLS."""
 
     ca: str = ""  # certificates of the CA that is trusted
     certificate: str = ""  # ours
     key: str = ""  # its private key, unencrypted, not readable by everybody
+    token_file: str = ""  # a token of ours in place of both, not readable by everybody
 
     def __bool__(self) -> bool:
-        return bool(self.ca or self.certificate or self.key)
+        return bool(self.ca or self.certificate or self.key or self.token_file)
 
     def check(self) -> None:
         """Errors: InvalidInput, which names the file, what was found and what was expected."""
         given = {name: path for name, path in dataclasses.asdict(self).items() if path}
-        if len(given) < 3:
+        if given.keys() not in ({"ca", "certificate", "key"}, {"ca", "token_file"}):
             raise InvalidInput(f"TLS: found only {' and '.join(given)}, expected ca, certificate "
-                               "and key, or none of them")
+                               "and key, or ca and token_file, or none of them")
         for name, path in given.items():
             try:
                 pathlib.Path(path).read_bytes()
             except OSError as error:
                 raise InvalidInput(f"TLS {name} {path}: found {error.strerror}, expected a file "
                                    "that can be read") from None
-        mode = stat.S_IMODE(os.stat(self.key).st_mode)
+        name, secret = ("token", self.token_file) if self.token_file else ("key", self.key)
+        mode = stat.S_IMODE(os.stat(secret).st_mode)
         if mode & stat.S_IRWXO:
-            raise InvalidInput(f"TLS key {self.key}: found mode {mode:04o}, which lets everybody "
-                               "on this machine have the key; expected 0600, or 0640 for a group")
+            raise InvalidInput(f"TLS {name} {secret}: found mode {mode:04o}, which lets everybody "
+                               f"on this machine have the {name}; expected 0600, or 0640 for a "
+                               "group")
+        if self.token_file:
+            self.token()
         self.context()
+
+    def token(self) -> str:
+        """The token as its file has it now. Errors: InvalidInput, which never shows it."""
+        try:
+            found = _TOKEN.match(pathlib.Path(self.token_file).read_bytes()[:_MOST_TOKEN_BYTES + 2])
+        except OSError as error:
+            raise InvalidInput(f"TLS token {self.token_file}: found {error.strerror}, expected a "
+                               "file that can be read") from None
+        if not found:
+            raise InvalidInput(f"TLS token {self.token_file}: found no token, expected the one "
+                               "line that `stretto ca token issue` writes")
+        return found[1].decode()
 
     def context(self) -> ssl.SSLContext:
         """For a handshake of our own. Errors: InvalidInput."""
@@ -53,23 +73,27 @@ class TlsFiles:
         except ssl.SSLError:
             raise InvalidInput(f"TLS ca {self.ca}: found no certificate, expected that of the CA "
                                "in PEM form") from None
+        context.set_alpn_protocols(["h2"])
+        if self.token_file:
+            return context
         try:
             context.load_cert_chain(self.certificate, self.key, password=lambda: "")
         except (ssl.SSLError, OSError) as error:
             raise InvalidInput(f"TLS certificate {self.certificate} and key {self.key}: found "
                                f"{getattr(error, 'reason', None) or error}, expected a certificate "
                                "in PEM form and its own key, unencrypted") from None
-        context.set_alpn_protocols(["h2"])
         return context
 
-    def read(self) -> tuple[bytes, bytes, bytes]:
-        """CA, key and certificate."""
-        return (pathlib.Path(self.ca).read_bytes(), pathlib.Path(self.key).read_bytes(),
-                pathlib.Path(self.certificate).read_bytes())
+    def read(self) -> tuple[bytes, bytes | None, bytes | None]:
+        """CA, key and certificate; with a token the CA alone."""
+        ca = pathlib.Path(self.ca).read_bytes()
+        if self.token_file:
+            return ca, None, None
+        return ca, pathlib.Path(self.key).read_bytes(), pathlib.Path(self.certificate).read_bytes()
 
     def stamp(self) -> tuple[int, ...]:
         """Differs after a file was replaced."""
-        paths = (self.ca, self.key, self.certificate) if self else ()
+        paths = [path for path in (self.ca, self.key, self.certificate) if path]
         return tuple(os.stat(path).st_mtime_ns if os.path.exists(path) else 0 for path in paths)
 
 
@@ -105,6 +129,8 @@ def _judge(peer: socket.socket, host: str, files: TlsFiles) -> str:
             except OSError:
                 accepted = False
             return "" if accepted else (
+                "it takes no tokens; start it with --tokens, or give certificate and key"
+                if files.token_file else
                 f"it refuses our certificate {files.certificate}; take one of the CA that the "
                 "coordinator trusts")
     except ssl.SSLCertVerificationError as error:

@@ -343,7 +343,7 @@ TEST_F(PageTest, DataWantTheKeyWhereThereIsOne) {
   };
   EXPECT_EQ(get("/", "").code, 200);
   EXPECT_EQ(get("/main.js", "").code, 200);
-  ExpectRefused(get("/api/jobs", ""), 401, {"no key", "page.key", "/#key=KEY"});
+  ExpectRefused(get("/api/jobs", ""), 401, {"no key", "page.key", "token", "/#key=KEY"});
   for (const std::string& wrong : {other, key, "Bearer " + other, "Bearer " + key + "a",
                                    "bearer " + key, "Bearer " + key.substr(1)}) {
     EXPECT_EQ(get("/api/jobs", wrong).code, 401) << wrong;
@@ -390,7 +390,7 @@ TEST(PageAccessTest, DependsOnWhoCanReachThePort) {
   EXPECT_TRUE(PageAccess(options, "127.0.0.1:9090").ok());
   const absl::Status secure = PageAccess(options, "0.0.0.0:9090");
   EXPECT_EQ(secure.code(), absl::StatusCode::kPermissionDenied);
-  golden.Add(std::string(secure.message()), {"0.0.0.0:9090", "encrypts"});
+  golden.Add(std::string(secure.message()), {"0.0.0.0:9090", "encrypts", "--page-listen"});
 
   Page closed(secure);
   for (const char* path : {"/", "/page.css", "/api/jobs"}) {

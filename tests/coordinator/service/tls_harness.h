@@ -41,6 +41,7 @@ class TlsServiceTest : public ::testing::Test {
     options.tick = absl::Milliseconds(20);
     options.tls = ca_.Write(folder_, "coordinator", tls::kCoordinatorCertificate);
     options.tls_crl = tls_crl_;
+    options.tokens = tokens_;
     options.audit_log = folder_ + "/audit.log";
     auto server = Server::Start(options, std::move(store), clock_, telemetry_);
     ASSERT_TRUE(server.ok()) << server.status();
@@ -57,13 +58,23 @@ class TlsServiceTest : public ::testing::Test {
     return As(tls::Certificate{.alternative_names = "URI:spiffe://test/stretto/" + what});
   }
 
-  // Calls a method, also one that streams one answer, with these bytes as the request.
+  // Shows no certificate.
+  std::shared_ptr<grpc::Channel> WithoutCertificate() {
+    const std::string ca = folder_ + "/coordinator.ca";
+    return grpc::CreateChannel(absl::StrCat("127.0.0.1:", server_->port()),
+                               tls::ChannelCredentials({.ca = ca, .token = "shown with a call"}));
+  }
+
+  // Calls a method, also one that streams one answer, with these bytes as the request, and with
+  // these headers `authorization`.
   static grpc::Status CallRaw(const std::shared_ptr<grpc::Channel>& channel,
-                              const std::string& method, const std::string& bytes = "") {
+                              const std::string& method, const std::string& bytes = "",
+                              const std::vector<std::string>& authorizations = {}) {
     grpc::GenericStub stub(channel);
     grpc::CompletionQueue queue;
     grpc::ClientContext context;
     SetDeadline(&context);
+    for (const std::string& one : authorizations) context.AddMetadata("authorization", one);
     const grpc::Slice slice(bytes);
     const grpc::ByteBuffer request(&slice, 1);
     grpc::ByteBuffer response;
@@ -86,7 +97,7 @@ class TlsServiceTest : public ::testing::Test {
   GoldenMessages golden_{"stretto-coordinator"};
   std::string folder_;
   tls::TestCa ca_;
-  std::string tls_crl_;  // as of the next Start
+  std::string tls_crl_, tokens_;  // as of the next Start
   int callers_ = 0;
   std::ostringstream log_;
   const std::shared_ptr<spdlog::logger> before_ = spdlog::default_logger();

@@ -17,9 +17,9 @@ import grpc
 
 from stretto import errors
 from stretto.cluster import Cluster, choose_cluster
-from stretto.errors import CallError, InvalidInput, NotFound, Unavailable
+from stretto.errors import AlreadyExists, CallError, InvalidInput, NotFound, Unavailable
 from stretto.job_file import JobFile, read_job
-from stretto.reconnect import Reconnector
+from stretto.reconnect import Reconnector, log
 from stretto.selection import list_request, log_selection
 from stretto.tables import RankTrace, Table, ledger_table, metrics_table
 from stretto.tls import TlsFiles, look
@@ -120,18 +120,39 @@ class AsyncClient:
     # ---- jobs
 
     async def submit(self, job: JobFile | Mapping[str, Any] | str | os.PathLike[str], *,
-                     name: str = "", dry_run: bool = False, request_id: str = "") -> pb.Job:
+                     name: str = "", dry_run: bool = False, look: bool = True,
+                     request_id: str = "") -> pb.Job:
         """Submits a dict, the path of a job file, or a JobFile. `name` overrides that of the job.
-        `dry_run` makes all checks and stores nothing. The same `request_id` creates the job once.
+        `dry_run` makes all checks and stores nothing. Otherwise the same checks are made first, as
+        `stretto job submit` does: a worker looks whether data, weights and checkpoints exist and
+        fit, which takes up to 6 s. If none can look, a warning is logged that this was not checked.
+        Without `look` the job is created at once. The same `request_id` creates the job once.
         Errors: InvalidInput; InvalidArgument with the fields that are refused."""
         file = read_job(job)
         request = pb.CreateJobRequest(
             job_id=name or file.name, job=pb.Job(spec=file.spec), validate_only=dry_run,
             request_id=request_id or str(uuid.uuid4()))
         try:
+            if look and not dry_run:
+                await self._look(request)
             return await self._job_call("CreateJob", request)
         except CallError as error:
             raise file.locate(error) from None
+
+    async def _look(self, request: pb.CreateJobRequest) -> None:
+        """Makes all checks of a dry run. A job of this name that exists is for the request itself
+        to judge, which may be a repetition."""
+        trial = pb.CreateJobRequest()
+        trial.CopyFrom(request)
+        trial.validate_only = True
+        try:
+            job = await self._job_call("CreateJob", trial)
+        except AlreadyExists:
+            return
+        for condition in job.conditions:
+            if condition.type == "Inspected" and condition.status == pb.Condition.UNKNOWN:
+                log.warning("job %s: not checked: data, weights and checkpoints: %s",
+                            request.job_id, condition.message)
 
     async def get(self, name: str) -> pb.Job:
         return await self._job_call("GetJob", pb.GetJobRequest(name=_job(name)))

@@ -148,6 +148,27 @@ TEST_F(ChooseTest, FilesOfAContextBelongToItsClusterAndBeginAtTheConfig) {
   EXPECT_EQ(Choose({.cluster = {.coordinator = "f:1"}})->tls.key, "/env.pem");
 }
 
+TEST_F(ChooseTest, ATokenAndACertificateTakeThePlaceOfEachOther) {
+  variables_["STRETTO_TOKEN_FILE"] = "/env.token";
+  auto lab = Choose({});
+  ASSERT_TRUE(lab.ok());
+  EXPECT_EQ(lab->tls.ca, home_ + "/stretto/certs/ca.pem");
+  EXPECT_EQ(lab->tls.certificate + lab->tls.key, "");
+  EXPECT_EQ(lab->tls.token, "/env.token");
+  lab = Choose({.cluster = {.tls = {.certificate = "/flag.crt", .key = "/flag.pem"}}});
+  EXPECT_EQ(lab->tls.token, "");
+  EXPECT_EQ(lab->tls.certificate, "/flag.crt");
+  EXPECT_EQ(Choose({.cluster = {.tls = {.token = "/flag.token"}}})->tls.token, "/flag.token");
+  EXPECT_EQ(Choose({.context = "lab"})->tls.token, "") << "a context goes before the environment";
+  // Both by one source stay both, and are refused where they are checked.
+  lab = Choose({.cluster = {.tls = {.key = "/flag.pem", .token = "/flag.token"}}});
+  EXPECT_EQ(lab->tls.token + lab->tls.key, "/flag.token/flag.pem");
+  std::ofstream(path()) << "contexts:\n  lab: {coordinator: \"lab-1:7070\", tls: {ca: ca.pem, "
+                           "token_file: ann.token}}\ncurrent_context: lab\n";
+  variables_.erase("STRETTO_TOKEN_FILE");
+  EXPECT_EQ(Choose({})->tls.token, home_ + "/stretto/ann.token");
+}
+
 TEST_F(ChooseTest, TheCertificatesOfOnesOwnUpNeedNoName) {
   variables_["XDG_STATE_HOME"] = home_ + "/state";
   const std::string state = home_ + "/state/stretto";
@@ -260,6 +281,18 @@ TEST_F(ConfigCommandsTest, AChangeKeepsTheRest) {
                                 "      ca: certs/ca.pem\n"));
   EXPECT_EQ(Run({"config", "get-contexts"}), kOk);
   EXPECT_THAT(out(), testing::ContainsRegex("lab-2:7070 +yes\n"));
+}
+
+TEST_F(ConfigCommandsTest, AContextHasATokenOrACertificate) {
+  std::filesystem::create_directories(dir_ + "/stretto");
+  std::ofstream(dir_ + "/stretto/config.yaml") << kConfig;
+  EXPECT_EQ(Run({"config", "set-context", "lab", "--token-file", "/ann.token"}), kOk) << err();
+  EXPECT_THAT(File(), HasSubstr("      ca: certs/ca.pem\n      token_file: /ann.token\n"));
+  EXPECT_THAT(File(), testing::Not(HasSubstr("certificate")));
+  EXPECT_EQ(Run({"config", "set-context", "lab", "--tls-certificate", "/c", "--tls-key", "/k"}),
+            kOk);
+  EXPECT_THAT(File(), HasSubstr("      certificate: /c\n      key: /k\n"));
+  EXPECT_THAT(File(), testing::Not(HasSubstr("token_file")));
 }
 
 TEST_F(ConfigCommandsTest, WhatCannotBeDoneIsSaid) {

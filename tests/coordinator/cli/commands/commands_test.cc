@@ -97,6 +97,21 @@ TEST_F(CommandsTest, SubmitLooksBeforeItCreates) {
   EXPECT_THAT(err(), HasSubstr("spec.steps: worker a: found no data\n"));
 }
 
+TEST_F(CommandsTest, SubmitReportsWhatNoWorkerCouldCheck) {
+  jobs_.create = [this](Job* job) {
+    if (jobs_.create_request.validate_only()) {
+      auto* condition = job->add_conditions();
+      condition->set_type("Inspected");
+      condition->set_status(v1alpha1::Condition::UNKNOWN);
+      condition->set_message("no worker is connected");
+    }
+    return grpc::Status::OK;
+  };
+  EXPECT_EQ(Run({"job", "submit", file_}), kOk);
+  ExpectMessage(
+      {"not checked: data, weights and checkpoints", "no worker is connected", "job gpt created"});
+}
+
 TEST_F(CommandsTest, ARepeatedSubmitOfAJobThatExistsIsNotJudgedByALook) {
   jobs_.create = [this](Job* job) {
     return jobs_.create_request.validate_only()

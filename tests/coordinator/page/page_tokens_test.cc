@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The page of a user who shows a token: what it shows him, and what it serves to other machines.
+
+#include <gmock/gmock.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <sys/socket.h>
+
+#include <csignal>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "coordinator/page/network_page.h"
+#include "coordinator/page/page.h"
+#include "tests/coordinator/service/tls_harness.h"
+#include "tests/proto/monitoring/http_get.h"
+#include "tests/proto/tls/token_keys.h"
+
+namespace stretto::page {
+namespace {
+
+using Json = nlohmann::json;
+using monitoring::Answer;
+using service::TinyJob;
+using service::TlsServiceTest;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+class PageTokensTest : public TlsServiceTest {
+ protected:
+  PageTokensTest() {
+    Publish({});
+    tokens_ = path_;
+    Start(coordinator::NewMemoryStore());
+    CreateAs("alice/submitter/speech", "gpt", "speech");
+    CreateAs("bob/submitter/text", "bert", "text");
+    page_.Show(server_->reader());
+  }
+
+  void Publish(const std::vector<int>& revoked) const {
+    tls::TokensFile file{.keys = {key_.key()}, .revoked = {}};
+    for (const int number : revoked) {
+      file.revoked.push_back({tls::TokenId(number), clock_.Now()});
+    }
+    EXPECT_TRUE(WriteFileAtomic(path_, tls::TokensText(file)).ok());
+  }
+  std::string Bearer(const std::string& user, int number = 1) const {
+    const absl::Time now = clock_.Now();
+    return "Bearer " + key_.Token(user, now - absl::Hours(1), now + absl::Hours(1), number);
+  }
+  void CreateAs(const std::string& user, const std::string& id, const std::string& project) {
+    grpc::ClientContext context;
+    service::SetDeadline(&context);
+    context.AddMetadata("authorization", Bearer(user));
+    v1alpha1::CreateJobRequest request = TinyJob(id);
+    request.mutable_job()->mutable_spec()->mutable_queue()->set_project(project);
+    v1alpha1::Job job;
+    const auto created =
+        v1alpha1::JobService::NewStub(WithoutCertificate())->CreateJob(&context, request, &job);
+    EXPECT_TRUE(created.ok()) << created.error_message();
+  }
+
+  static Answer Get(Page& page, const std::string& path, const std::string& authorization,
+                    const std::string& host = "localhost") {
+    return page.Get({.path = path, .host = host, .authorization = authorization});
+  }
+  Answer Get(const std::string& path, const std::string& authorization) {
+    return Get(page_, path, authorization);
+  }
+  // The names of the jobs that this reader sees.
+  std::vector<std::string> Jobs(const std::string& authorization) {
+    const Answer answer = Get("/api/jobs", authorization);
+    EXPECT_EQ(answer.code, 200) << answer.body;
+    std::vector<std::string> names;
+    for (const Json& job : Json::parse(answer.body).value("jobs", Json::array())) {
+      names.push_back(job["name"].get<std::string>());
+    }
+    return names;
+  }
+  void ExpectRefused(const Answer& answer, int code, const std::vector<std::string>& facts) {
+    EXPECT_EQ(answer.code, code) << answer.body;
+    golden_.Add(answer.body, facts);
+  }
+
+  const tls::TestTokenKey key_;
+  const std::string path_ = folder_ + "/tokens", page_key_ = std::string(64, 'a');
+  Page page_{absl::OkStatus(), page_key_};
+};
+
+TEST_F(PageTokensTest, AUserSeesTheJobsThatHisRolesCoverAndNoOthers) {
+  EXPECT_THAT(Jobs(Bearer("alice/submitter/speech")), ElementsAre("jobs/gpt"));
+  EXPECT_THAT(Jobs(Bearer("bob/submitter/text")), ElementsAre("jobs/bert"));
+  EXPECT_THAT(Jobs(Bearer("eve/admin/images")), IsEmpty());
+  EXPECT_THAT(Jobs(Bearer("dash/viewer")), ElementsAre("jobs/bert", "jobs/gpt"));
+  EXPECT_THAT(Jobs("Bearer " + page_key_), ElementsAre("jobs/bert", "jobs/gpt"));
+}
+
+TEST_F(PageTokensTest, AJobOfAnotherProjectIsNotShownByItsName) {
+  const std::string alice = Bearer("alice/submitter/speech"), bob = Bearer("bob/admin/text");
+  for (const char* part : {"", "/events", "/steps"}) {
+    const std::string path = absl::StrCat("/api/jobs/gpt", part);
+    EXPECT_EQ(Get(path, alice).code, 200) << path;
+    const Answer refused = Get(path, bob);
+    EXPECT_EQ(refused.code, 403) << path;
+    EXPECT_THAT(refused.body, Not(HasSubstr("text/corpus")));
+  }
+  EXPECT_EQ(Get("/api/jobs/gpt/timeline.svg", bob).code, 403);
+  EXPECT_EQ(Get("/api/jobs/gpt/timeline.svg", alice).code, 409) << "it has no steps";
+  ExpectRefused(Get("/api/jobs/gpt", bob), 403, {"GetJob", "job gpt of alice", "user bob"});
+  EXPECT_EQ(Get("/api/workers", bob).code, 200);
+}
+
+TEST_F(PageTokensTest, ATokenThatDoesNotCountIsRefused) {
+  const std::string alice = Bearer("alice/submitter/speech");
+  const tls::TestTokenKey other;
+  const absl::Time now = clock_.Now();
+  const std::string forged =
+      "Bearer " + other.Token("root/admin", now - absl::Hours(1), now + absl::Hours(1));
+  ExpectRefused(Get("/api/jobs", forged), 401, {"no key of this coordinator"});
+  ExpectRefused(Get("/api/jobs", ""), 401, {"no key", "page.key", "token"});
+  for (const std::string& wrong : {alice + "A", alice.substr(7), "Basic " + alice.substr(7),
+                                   "Bearer " + std::string(64, 'b'), std::string("Bearer a.b.c")}) {
+    EXPECT_EQ(Get("/api/jobs", wrong).code, 401) << wrong;
+    EXPECT_EQ(Get("/api/jobs/gpt", wrong).code, 401) << wrong;
+  }
+  Publish({1});
+  Answer answer;
+  for (int i = 0; i < 100'000 && answer.code != 401; ++i) answer = Get("/api/jobs", alice);
+  ExpectRefused(answer, 401, {tls::TokenId(1), "alice", "revoked"});
+  const std::string again = Bearer("alice/submitter/speech", 2);
+  EXPECT_EQ(Get("/api/jobs", again).code, 200);
+  clock_.Advance(absl::Hours(1));
+  ExpectRefused(Get("/api/jobs", again), 401, {tls::TokenId(2), "alice", "expired at"});
+}
+
+TEST_F(PageTokensTest, WithoutAServerATokenReadsNothing) {
+  server_->Shutdown();
+  EXPECT_EQ(Get("/api/jobs", Bearer("dash/viewer")).code, 503);
+  page_.Show(nullptr);
+  EXPECT_EQ(Get("/api/jobs", Bearer("dash/viewer")).code, 503);
+}
+
+TEST_F(PageTokensTest, OnTheNetworkATokenAloneCountsUnderAnyName) {
+  Page page(absl::OkStatus(), page_key_, Reach::kNetwork);
+  page.Show(server_->reader());
+  const std::string host = "coordinator.example:7443";
+  EXPECT_EQ(Get(page, "/", "", host).code, 200);
+  EXPECT_EQ(Get(page, "/api/jobs", Bearer("dash/viewer"), host).code, 200);
+  ExpectRefused(Get(page, "/api/jobs", "", host), 401, {"no key", "stretto ca token issue"});
+  Page keyless(absl::OkStatus(), "", Reach::kNetwork);
+  keyless.Show(server_->reader());
+  for (const char* nothing : {"", "Bearer ", "Bearer", "Bearer  "}) {
+    EXPECT_EQ(Get(keyless, "/api/jobs", nothing, host).code, 401) << nothing;
+  }
+}
+
+// A coordinator with TLS that serves the page to other machines.
+class NetworkPageTest : public PageTokensTest {
+ protected:
+  NetworkPageTest() {
+    std::signal(SIGPIPE, SIG_IGN);
+    options_.tls = ca_.Write(folder_, "page", tls::kCoordinatorCertificate);
+    options_.tokens = path_;
+    auto page = NetworkPage::Start("127.0.0.1:0", options_);
+    EXPECT_TRUE(page.ok()) << page.status();
+    network_ = *std::move(page);
+    network_->Show(server_->reader());
+  }
+  ~NetworkPageTest() override { std::signal(SIGPIPE, SIG_DFL); }
+
+  // The whole answer; "" if the handshake fails. `ca`: whom the client trusts. `serial` is that of
+  // the server's certificate.
+  std::string Fetch(const std::string& path, const std::string& authorization = "",
+                    const std::string& ca = "page.ca", int64_t* serial = nullptr,
+                    int version = TLS1_3_VERSION) {
+    const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context(
+        SSL_CTX_new(TLS_client_method()), SSL_CTX_free);
+    EXPECT_EQ(SSL_CTX_load_verify_locations(context.get(), (folder_ + "/" + ca).c_str(), nullptr),
+              1);
+    SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER, nullptr);
+    SSL_CTX_set_security_level(context.get(), 0);
+    SSL_CTX_set_max_proto_version(context.get(), version);
+    const std::unique_ptr<SSL, decltype(&SSL_free)> ssl(SSL_new(context.get()), SSL_free);
+    EXPECT_EQ(X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl.get()), "127.0.0.1"), 1);
+    const FileDescriptor socket = Connect();
+    SSL_set_fd(ssl.get(), socket.get());
+    std::string answer;
+    if (SSL_connect(ssl.get()) == 1) {
+      if (serial != nullptr) {
+        const X509* certificate = SSL_get0_peer_certificate(ssl.get());
+        *serial = ASN1_INTEGER_get(X509_get0_serialNumber(certificate));
+      }
+      const std::string request = absl::StrCat(
+          "GET ", path, " HTTP/1.1\r\nHost: page.example\r\nAuthorization: ", authorization,
+          "\r\n\r\n");
+      SSL_write(ssl.get(), request.data(), static_cast<int>(request.size()));
+      char block[4096];
+      for (int n = 0; (n = SSL_read(ssl.get(), block, sizeof block)) > 0;) {
+        answer.append(block, static_cast<size_t>(n));
+      }
+    }
+    ERR_clear_error();
+    return answer;
+  }
+  FileDescriptor Connect() const {
+    FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const timeval patience = {.tv_sec = 30, .tv_usec = 0};
+    EXPECT_EQ(setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience), 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<uint16_t>(network_->port()));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(connect(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    return socket;
+  }
+
+  service::ServerOptions options_;
+  std::unique_ptr<NetworkPage> network_;
+};
+
+TEST_F(NetworkPageTest, ABrowserSeesItByTlsWithAToken) {
+  EXPECT_THAT(Fetch("/"), StartsWith("HTTP/1.1 200 OK\r\n"));
+  EXPECT_THAT(Fetch("/", "", "page.ca", nullptr, TLS1_2_VERSION), StartsWith("HTTP/1.1 200"));
+  const std::string jobs = Fetch("/api/jobs", Bearer("alice/submitter/speech"));
+  EXPECT_THAT(jobs, HasSubstr("jobs/gpt"));
+  EXPECT_THAT(jobs, Not(HasSubstr("jobs/bert")));
+  EXPECT_THAT(jobs, HasSubstr("Content-Security-Policy: default-src 'none'"));
+  EXPECT_THAT(Fetch("/api/jobs"), StartsWith("HTTP/1.1 401"));
+  EXPECT_THAT(Fetch("/api/jobs", "Bearer " + page_key_), StartsWith("HTTP/1.1 401"));
+  // Machines ask the other port.
+  for (const char* path : {"/metrics", "/healthz", "/readyz"}) {
+    EXPECT_THAT(Fetch(path), StartsWith("HTTP/1.1 404")) << path;
+  }
+  // A longer answer than one record of TLS.
+  EXPECT_GT(Fetch("/main.js").size() + Fetch("/job.js").size(), 8000u);
+}
+
+TEST_F(NetworkPageTest, WithoutTlsOrItsCertificateNothingIsShown) {
+  EXPECT_THAT(monitoring::HttpGet(network_->port(), "/"), Not(HasSubstr("200 OK")));
+  EXPECT_EQ(Fetch("/", "", "page.ca", nullptr, TLS1_1_VERSION), "");
+  const tls::TestCa other("other CA");
+  other.Write(folder_, "other", tls::kUserCertificate);
+  EXPECT_EQ(Fetch("/", "", "other.ca"), "");
+  EXPECT_THAT(Fetch("/"), StartsWith("HTTP/1.1 200")) << "afterwards";
+}
+
+TEST_F(NetworkPageTest, ANewCertificateIsTakenAndADamagedOneIsNot) {
+  int64_t serial = 0;
+  Fetch("/", "", "page.ca", &serial);
+  EXPECT_EQ(serial, 1);
+  tls::Certificate next = tls::kCoordinatorCertificate;
+  next.serial = 7;
+  ca_.Write(folder_, "page", next);
+  Fetch("/", "", "page.ca", &serial);
+  EXPECT_EQ(serial, 7);
+  ASSERT_TRUE(WriteFileAtomic(folder_ + "/page.crt", "nothing").ok());
+  serial = 0;
+  EXPECT_THAT(Fetch("/", "", "page.ca", &serial), StartsWith("HTTP/1.1 200"));
+  EXPECT_EQ(serial, 7);
+  EXPECT_THAT(log_.str(), HasSubstr("the page keeps its certificate: --page-listen: "));
+}
+
+TEST_F(NetworkPageTest, WhoStallsDelaysNobody) {
+  const FileDescriptor silent = Connect(), rude = Connect();
+  ASSERT_TRUE(WriteAll(rude.get(), "\x16\x03\x01\x02", "socket").ok());
+  EXPECT_THAT(Fetch("/"), StartsWith("HTTP/1.1 200"));
+  ASSERT_TRUE(WriteAll(rude.get(), "\xff\xff no handshake", "socket").ok());
+  EXPECT_THAT(Fetch("/"), StartsWith("HTTP/1.1 200"));
+}
+
+TEST_F(NetworkPageTest, ItNeedsTlsAndTokensAndAnAddress) {
+  golden_.Hide(folder_, "FOLDER");
+  golden_.Hide(absl::StrCat(":", network_->port()), ":PORT");
+  const auto refused = [](const std::string& listen, const service::ServerOptions& options) {
+    return std::string(NetworkPage::Start(listen, options).status().message());
+  };
+  service::ServerOptions options = options_;
+  options.tokens = "";
+  golden_.Add(refused("0.0.0.0:7443", options), {"--page-listen", "0.0.0.0:7443", "--tokens"});
+  golden_.Add(refused("0.0.0.0:7443", {}), {"--page-listen", "TLS", "--tls-ca"});
+  golden_.Add(refused("7443", options_), {"--page-listen", "7443"});
+  golden_.Add(refused(absl::StrCat("127.0.0.1:", network_->port()), options_),
+              {"--page-listen", "in use"});
+  options = options_;
+  options.tls = ca_.Write(folder_, "user", tls::kUserCertificate);
+  golden_.Add(refused("127.0.0.1:0", options), {"role coordinator"});
+}
+
+}  // namespace
+}  // namespace stretto::page
