@@ -20,7 +20,7 @@ packages=(
 )
 tests=(libgtest-dev libgmock-dev python3-grpcio grpc-proto protobuf-compiler-grpc curl zstd prometheus zsh fish groff-base
   python3-protobuf python3-setuptools python3-wheel python3-pandas
-  openssl python3-yaml python3-jsonschema python3-pip python3-venv iproute2 file debootstrap systemd sqlite3 etcd-server etcd-client e2fsprogs)
+  python3-yaml python3-jsonschema python3-pip python3-venv iproute2 file debootstrap systemd sqlite3 etcd-server etcd-client e2fsprogs)
 
 full_tests=(chromium buildah podman runc netavark aardvark-dns iptables catatonit)
 

@@ -64,6 +64,8 @@ absl::StatusOr<Holder> WorkerHolder(const std::string& name) {
   return Holder{absl::StrCat("worker-", identity->name), absl::StrCat("URI:", uri)};
 }
 
+Holder AnyWorkerHolder() { return {"worker", absl::StrCat("URI:", kDomain, "worker")}; }
+
 absl::StatusOr<Holder> UserHolder(const std::string& user) {
   const std::string uri = absl::StrCat(kDomain, "user/", user);
   const absl::StatusOr<tls::Identity> identity = tls::IdentityOf({uri});

@@ -18,6 +18,8 @@ struct Holder {
 // Errors: INVALID_ARGUMENT, naming the flag of `stretto ca issue`, what was found and expected.
 absl::StatusOr<Holder> CoordinatorHolder(const std::vector<std::string>& hosts);
 absl::StatusOr<Holder> WorkerHolder(const std::string& name);
+// A worker of any name.
+Holder AnyWorkerHolder();
 // `user`: NAME[/ROLE/PROJECT]...[/ROLE].
 absl::StatusOr<Holder> UserHolder(const std::string& user);
 

@@ -68,6 +68,9 @@ void AddIssue(CommandLine& line, CLI::App* parent) {
                    "in one certificate")
       ->type_name("HOST");
   command->add_option("--worker", flags->workers, "the --name of each worker")->type_name("NAME");
+  command->add_flag("--any-worker", flags->any_worker,
+                    "one certificate without a name for all workers, as pods of Kubernetes share "
+                    "it: each of them can then pass for any other");
   command
       ->add_option("--user", flags->users,
                    "users with their roles, as NAME[/ROLE/PROJECT]...[/ROLE]: each role in a "

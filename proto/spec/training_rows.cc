@@ -137,11 +137,10 @@ std::vector<Field> TrainingRows() {
        .help =
            "Checkpoint to resume from. \"JOB\" is the newest valid checkpoint of that job, "
            "\"JOB/best\" that with the lowest held-out loss, and \"JOB/step-00000020\" that one, "
-           "in the workers' checkpoint root. \"hf:FOLDER\", in "
-           "their data root, is what `stretto checkpoint export --optimizer` wrote. Fields that "
-           "change what a step computes must be equal in both jobs; how it is spread over ranks "
-           "may "
-           "differ.",
+           "in the workers' checkpoint root. One of another project needs the name of that after "
+           "it, \"JOB@PROJECT\", and role operator there. \"hf:FOLDER\", in their data root, is "
+           "what `stretto checkpoint export --optimizer` wrote. Fields that change what a step "
+           "computes must be equal in both jobs; how it is spread over ranks may differ.",
        .derived = "a fresh start"},
       {.path = "checkpoint.disabled",
        .help = "Writes no checkpoint, not even at the end.",

@@ -139,5 +139,26 @@ TEST_F(BadInputTest, ACheckpointThatIsNotWhatAJobAsksForIsRefused) {
   RunJob({.name = "strangers", .steps = 4, .more = from("crowded")});
 }
 
+// The name of a job that was deleted is free, and its checkpoints are still there.
+TEST_F(BadInputTest, ACheckpointOfAnotherProjectIsRefusedUnlessItIsNamed) {
+  StartCluster();
+  RunJob({.name = "saved", .steps = 2, .more = "queue: {project: speech}\n"});
+  ASSERT_EQ(Stretto({"job", "delete", "saved"}).code, 0);
+  const auto from = [](const std::string& name) {
+    return absl::StrCat("queue: {project: text}\ncheckpoint: {resume_from: ", name,
+                        "}\noptimizer: {decay_steps: 2}\n");
+  };
+  EXPECT_THAT(FailureOf({.name = "newest", .steps = 4, .more = from("saved")}),
+              AllOf(HasSubstr("ResumeRefused: "),
+                    HasSubstr("found only some of project speech, expected one of project text")));
+  EXPECT_THAT(
+      FailureOf({.name = "exact", .steps = 4, .more = from("saved/step-00000002")}),
+      AllOf(HasSubstr("ResumeRefused: "),
+            HasSubstr("found a checkpoint of project speech, expected one of project text")));
+  RunJob({.name = "named", .steps = 4, .more = from("saved@speech")});
+  // What it writes is of its own project.
+  RunJob({.name = "next", .steps = 6, .more = from("named")});
+}
+
 }  // namespace
 }  // namespace stretto::integration

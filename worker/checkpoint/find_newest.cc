@@ -6,6 +6,7 @@
 #include "worker/checkpoint/checkpoint.h"
 #include "worker/checkpoint/job_folder.h"
 #include "worker/checkpoint/lineage.h"
+#include "worker/checkpoint/project.h"
 
 namespace stretto {
 namespace {
@@ -79,7 +80,15 @@ absl::StatusOr<FoundCheckpoint> TakeFirstValid(const std::string& job_folder, Sc
 
 absl::StatusOr<FoundCheckpoint> FindNewestValid(const std::string& job_folder,
                                                 const CheckFolder& check) {
+  return FindNewestOfProject(job_folder, /*project=*/"", check);
+}
+
+absl::StatusOr<FoundCheckpoint> FindNewestOfProject(const std::string& job_folder,
+                                                    const std::string& project,
+                                                    const CheckFolder& check) {
   ASSIGN_OR_RETURN(Scan scan, ScanFolder(job_folder));
+  // First, so that neither their runs nor their damage are in the way of others, or in an error.
+  RETURN_IF_ERROR(KeepProject(job_folder, project, &scan.candidates));
   RETURN_IF_ERROR(KeepOneRun(job_folder, &scan.candidates));
   return TakeFirstValid(job_folder, std::move(scan), check, /*owner=*/"");
 }

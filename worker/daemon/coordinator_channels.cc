@@ -3,6 +3,8 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <utility>
+
 #include "proto/base/limits.h"
 #include "proto/tls/credentials.h"
 
@@ -23,6 +25,8 @@ std::shared_ptr<grpc::Channel> Open(const std::string& address, const tls::Files
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, several ? 2'000 : 600'000);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, several ? 3'000 : 20'000);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  // By default channels to one address share a connection, so a new one would not connect anew.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetMaxReceiveMessageSize(static_cast<int>(limits::kMessageBytes.value));
   return grpc::CreateCustomChannel(
       address, files.empty() ? grpc::InsecureChannelCredentials() : tls::ChannelCredentials(files),
@@ -33,13 +37,25 @@ std::shared_ptr<grpc::Channel> Open(const std::string& address, const tls::Files
 
 CoordinatorChannels::CoordinatorChannels(const std::vector<std::string>& addresses,
                                          const tls::Files& files)
-    : addresses_(addresses) {
+    : addresses_(addresses), files_(files) {
   for (const std::string& address : addresses) {
     channels_.push_back(Open(address, files, addresses.size() > 1));
   }
 }
 
 CoordinatorChannels::~CoordinatorChannels() = default;
+
+std::shared_ptr<grpc::Channel> CoordinatorChannels::Current() const {
+  const MutexLock lock(mu_);
+  return channels_[current_];
+}
+
+void CoordinatorChannels::Renew() {
+  const size_t current = current_;
+  std::shared_ptr<grpc::Channel> opened = Open(addresses_[current], files_, addresses_.size() > 1);
+  const MutexLock lock(mu_);
+  channels_[current] = std::move(opened);
+}
 
 void CoordinatorChannels::Next() { current_ = (current_ + 1) % addresses_.size(); }
 

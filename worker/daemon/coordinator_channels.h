@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "proto/base/mutex.h"
 #include "proto/tls/files.h"
 
 namespace grpc {
@@ -28,13 +29,19 @@ class CoordinatorChannels {
 
   size_t size() const { return addresses_.size(); }
   const std::string& address() const { return addresses_[current_]; }
-  std::shared_ptr<grpc::Channel> Current() const { return channels_[current_]; }
+  std::shared_ptr<grpc::Channel> Current() const;
   // The next one becomes the current one.
   void Next();
+  // Calls that begin later use a new connection to the current one, and so the files as they are
+  // then. Open calls keep the old one.
+  void Renew();
 
  private:
   const std::vector<std::string> addresses_;
-  std::vector<std::shared_ptr<grpc::Channel>> channels_;  // shared: calls outlive a change
+  const tls::Files files_;
+  mutable Mutex mu_;
+  // Shared: calls outlive a change.
+  std::vector<std::shared_ptr<grpc::Channel>> channels_ GUARDED_BY(mu_);
   std::atomic<size_t> current_ = 0;
 };
 

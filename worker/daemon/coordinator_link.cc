@@ -94,6 +94,7 @@ void CoordinatorLink::Run() {
       spdlog::warn("no session with the coordinator, trying again: {}{}{}", status.ToString(),
                    more.empty() ? "" : "; ", more);
     }
+    if (next.renew) channels_.Renew();
     channels_.Next();
     if (!Pause(next.pause)) return;
   }

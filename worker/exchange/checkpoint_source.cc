@@ -16,6 +16,7 @@
 #include "worker/checkpoint/best.h"
 #include "worker/checkpoint/checkpoint.h"
 #include "worker/checkpoint/lineage.h"
+#include "worker/checkpoint/project.h"
 #include "worker/exchange/model_note.h"
 #include "worker/exchange/parameter_table.h"
 
@@ -79,7 +80,8 @@ class CheckpointSource final : public ModelSource {
 
 }  // namespace
 
-absl::StatusOr<std::string> CheckpointFolderOf(const std::string& folder) {
+absl::StatusOr<std::string> CheckpointFolderOf(const std::string& folder,
+                                               const std::string& project) {
   std::error_code ignored;
   if (std::filesystem::exists(absl::StrCat(folder, "/", kManifestName), ignored)) return folder;
   const std::optional<std::string> of_best = JobOfBest(folder);
@@ -97,6 +99,7 @@ absl::StatusOr<std::string> CheckpointFolderOf(const std::string& folder) {
     }
     stored.push_back({entry, *std::move(manifest)});
   }
+  RETURN_IF_ERROR(KeepProject(job, project, &stored));
   RETURN_IF_ERROR(KeepOneRun(job, &stored));
   if (of_best.has_value() && !stored.empty()) {
     const StoredCheckpoint* const best = BestOf(stored);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The reader follows the file record by record and checks that sequence numbers have no gap. Where
-// a record is broken it continues with the next whole report and returns warnings for those between.
-// The writer continues behind the last whole report.
+// a record is broken it continues with the next whole report and returns warnings for those between,
+// a batch at a time. The writer continues behind the last whole report.
 
 #include "worker/report/report_log.h"
 
@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "proto/base/check.h"
 #include "proto/base/status_macros.h"
 #include "stretto/v1alpha1/worker.pb.h"
 #include "worker/report/record_file.h"
@@ -21,8 +22,17 @@
 namespace stretto {
 namespace {
 
-// More reports than a log has. A sequence number that is further on is no number of ours.
-constexpr int64_t kMaxLost = 1'000'000;
+// A report is shorter nowhere: its header, and at least an epoch and a sequence number.
+constexpr int64_t kLeastRecordBytes = kRecordHeaderBytes + 4;
+// Reports that may have been cut out of the file, bytes and all.
+constexpr int64_t kMaxLostWithoutTrace = 1'000;
+
+// The greatest number of reports that can have been lost where this number of bytes is damaged. A
+// sequence number that is further on is no number of ours: a few bytes would otherwise stand for
+// millions of warnings.
+int64_t MaxLost(int64_t damaged_bytes) {
+  return kMaxLostWithoutTrace + damaged_bytes / kLeastRecordBytes;
+}
 
 }  // namespace
 
@@ -49,8 +59,7 @@ absl::Status ReportReader::ReadOne(RankReport* report, int64_t* end) {
   return absl::OkStatus();
 }
 
-absl::Status ReportReader::SkipDamage(const absl::Status& broken,
-                                      std::vector<RankReport>* reports) {
+absl::Status ReportReader::SkipDamage(const absl::Status& broken) {
   for (int64_t at = offset_;; ++at) {
     ASSIGN_OR_RETURN(at, FindRecord(file_.get(), at, path_));
     std::string message;
@@ -59,19 +68,18 @@ absl::Status ReportReader::SkipDamage(const absl::Status& broken,
     // A message may contain the bytes of a record, so it must make sense as a report, too.
     if (!next.ParseFromString(message) || next.sequence() <= last_sequence_) continue;
     const int64_t lost = next.sequence() - last_sequence_ - 1;
-    if (lost > kMaxLost) continue;
-    for (int64_t i = 0; i < lost; ++i) {
-      RankReport& warning = reports->emplace_back();
-      warning.set_job_id(next.job_id());
-      warning.set_job_uid(next.job_uid());
-      warning.set_epoch(next.epoch());
-      warning.set_rank(next.rank());
-      warning.set_sequence(++last_sequence_);
-      warning.mutable_warning()->set_condition("LogIntact");
-      warning.mutable_warning()->set_reason("LogDamaged");
-      warning.mutable_warning()->set_message(
-          absl::StrCat(lost, lost == 1 ? " report" : " reports", " lost: ", broken.message()));
-    }
+    if (lost > MaxLost(at - offset_)) continue;
+    RankReport warning;
+    warning.set_job_id(next.job_id());
+    warning.set_job_uid(next.job_uid());
+    warning.set_epoch(next.epoch());
+    warning.set_rank(next.rank());
+    warning.mutable_warning()->set_condition("LogIntact");
+    warning.mutable_warning()->set_reason("LogDamaged");
+    warning.mutable_warning()->set_message(
+        absl::StrCat(lost, lost == 1 ? " report" : " reports", " lost: ", broken.message()));
+    lost_ = lost;
+    instead_ = warning.SerializeAsString();
     damage_.Update(absl::DataLossError(broken.message()));
     offset_ = at;
     return absl::OkStatus();
@@ -86,6 +94,13 @@ absl::StatusOr<std::vector<RankReport>> ReportReader::ReadNew(int64_t limit) {
   }
   while (std::ssize(reports) < limit) {
     RankReport report;
+    if (lost_ > 0) {
+      --lost_;
+      STRETTO_CHECK(report.ParseFromString(instead_));
+      report.set_sequence(++last_sequence_);
+      reports.push_back(std::move(report));
+      continue;
+    }
     int64_t end = 0;
     absl::Status status = ReadOne(&report, &end);
     if (status.ok()) {
@@ -96,7 +111,7 @@ absl::StatusOr<std::vector<RankReport>> ReportReader::ReadNew(int64_t limit) {
     }
     // A damaged length makes a record look torn, so only the bytes behind it show which it is.
     if (absl::IsOutOfRange(status) || absl::IsDataLoss(status)) {
-      status = SkipDamage(status, &reports);
+      status = SkipDamage(status);
     }
     if (absl::IsOutOfRange(status)) break;
     RETURN_IF_ERROR(status);

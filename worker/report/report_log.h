@@ -24,11 +24,12 @@ class ReportReader {
  public:
   explicit ReportReader(std::string path) : path_(std::move(path)) {}
 
-  // Returns the reports written since the last call, about `limit` of them. Empty if there are
+  // Returns the reports written since the last call, at most `limit` of them. Empty if there are
   // none: there is no file yet, or the last record is not (yet) whole. In place of reports that
   // cannot be read any more, because the file is damaged before the next whole record, it returns
   // a RankWarning each (condition LogIntact, reason LogDamaged), so that sequence numbers have no
-  // gaps. Errors: those of ErrnoStatus.
+  // gaps. There are no more of them than reports fit into the damaged bytes, and a thousand: a
+  // record whose number is further on is damage itself. Errors: those of ErrnoStatus.
   absl::StatusOr<std::vector<v1alpha1::RankReport>> ReadNew(int64_t limit = 1024);
 
   // The first damage found: names file, byte, found, expected. OK: none so far.
@@ -41,13 +42,15 @@ class ReportReader {
   absl::Status OpenFile();
   // Reads the next report, if it is whole and in sequence. Errors: OutOfRange, DataLoss.
   absl::Status ReadOne(v1alpha1::RankReport* report, int64_t* end);
-  // Continues behind `broken` with the next whole report, and adds a warning for each one lost.
-  absl::Status SkipDamage(const absl::Status& broken, std::vector<v1alpha1::RankReport>* reports);
+  // Continues behind `broken` with the next whole report, and notes how many were lost before it.
+  absl::Status SkipDamage(const absl::Status& broken);
 
   std::string path_;
   FileDescriptor file_;
   int64_t offset_ = 0;
   int64_t last_sequence_ = 0;
+  int64_t lost_ = 0;     // reports that are still to be replaced by warnings
+  std::string instead_;  // such a warning, serialised, without its number
   absl::Status damage_;
 };
 

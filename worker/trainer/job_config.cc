@@ -17,6 +17,7 @@
 #include "proto/base/status_macros.h"
 #include "proto/spec/job/hash.h"
 #include "proto/spec/job/normalize.h"
+#include "proto/spec/job/resume_name.h"
 #include "worker/data/open_tokens.h"
 #include "worker/trainer/plan/engine_spec.h"
 
@@ -94,9 +95,9 @@ absl::Status SetStart(const v1alpha1::AttachResponse& task, JobConfig* config) {
   if (config->saved_step > 0) return absl::OkStatus();
   if (absl::StartsWith(resume, "hf:")) {
     ASSIGN_OR_RETURN(config->resume_model, PathBeneath(task.data_root(), resume.substr(3)));
-  } else if (!resume.empty()) {
-    ASSIGN_OR_RETURN(config->resume_folder, PathBeneath(task.checkpoint_root(), resume));
-    config->resume_exact = resume.find('/') != std::string::npos;
+  } else if (const auto name = spec::ResumeNameOf(resume)) {
+    ASSIGN_OR_RETURN(config->resume_folder, PathBeneath(task.checkpoint_root(), name->path()));
+    config->resume_exact = !name->checkpoint.empty();
   } else if (!spec.model().initial_weights().empty()) {
     ASSIGN_OR_RETURN(config->initial_weights,
                      ModelBeneath(task.data_root(), spec.model().initial_weights()));

@@ -24,9 +24,11 @@
 #include "proto/base/files.h"
 #include "proto/base/status_macros.h"
 #include "proto/base/units.h"
+#include "proto/spec/job/resume_name.h"
 #include "worker/checkpoint/best.h"
 #include "worker/checkpoint/checkpoint.h"
 #include "worker/checkpoint/fence.h"
+#include "worker/checkpoint/project.h"
 #include "worker/checkpoint/verifying_reader.h"
 #include "worker/engine/layout/layout.h"
 #include "worker/exchange/checkpoint_source.h"
@@ -124,7 +126,7 @@ class CheckpointState final : public SavedState {
         ASSIGN_OR_RETURN(const ModelNote note, ParseModelNote(text, path));
         origin.dtype = note.dtype;
         origin.tokenizer = note.tokenizer;
-      } else if (file.name != kSettingsName) {
+      } else if (file.name != kSettingsName && file.name != kProjectName) {
         origin.tokenizer_files.push_back(path);
       }
     }
@@ -152,13 +154,16 @@ absl::Status VerdictOf(Communicator& control, const absl::Status& mine) {
   return absl::OkStatus();
 }
 
-// Every rank looks at manifest, sizes, headers and its share of the attachments. Returns the
-// verdict of all ranks. Called by all of them.
-absl::Status CheckTogether(const std::string& folder, Communicator& control) {
+// Every rank looks at manifest, sizes, headers, its share of the attachments, and the project.
+// Returns the verdict of all ranks. Called by all of them.
+absl::Status CheckTogether(const std::string& folder, const std::string& project,
+                           Communicator& control) {
   absl::Status mine;
   RETURN_IF_ERROR(WorkTogether(control, [&] {
     const absl::StatusOr<Checkpoint> opened = Checkpoint::OpenHeaders(folder);
-    mine = opened.ok() ? opened->CheckAttachments(control.rank(), control.size()) : opened.status();
+    mine = opened.status();
+    if (mine.ok()) mine = opened->CheckAttachments(control.rank(), control.size());
+    if (mine.ok()) mine = CheckProject(folder, opened->manifest(), project);
     return absl::OkStatus();
   }));
   return VerdictOf(control, mine);
@@ -170,22 +175,24 @@ using Find = std::function<absl::StatusOr<FoundCheckpoint>(const CheckFolder&)>;
 
 // Rank 0 chooses by `find`, because a checkpoint may appear in the meantime and all ranks must read
 // the same. The others check what it names until it names its choice. Returns the folder. `what` is
-// looked for, in errors.
-absl::StatusOr<std::string> Choose(absl::string_view what, const Find& find, Communicator& control,
+// looked for, in errors, of `project` or, if that is empty, of any.
+absl::StatusOr<std::string> Choose(absl::string_view what, const Find& find,
+                                   const std::string& project, Communicator& control,
                                    const DamagedStates& damaged) {
   std::string choice;
   if (control.rank() != 0) {
     while (true) {
       ASSIGN_OR_RETURN(choice, BroadcastText(control, "", 0));
       if (choice.empty() || choice[0] != kCheck) break;
-      CheckTogether(choice.substr(1), control).IgnoreError();  // rank 0 has the same verdict
+      CheckTogether(choice.substr(1), project, control)
+          .IgnoreError();  // rank 0 has the same verdict
     }
   } else {
     const auto check = [&](const std::string& folder) -> absl::Status {
       if (const auto known = damaged.find(folder); known != damaged.end()) return known->second;
       RETURN_IF_ERROR(
           BroadcastText(control, absl::StrCat(std::string(1, kCheck), folder), 0).status());
-      return CheckTogether(folder, control);
+      return CheckTogether(folder, project, control);
     };
     const absl::StatusOr<FoundCheckpoint> found = find(check);
     if (found.ok()) {
@@ -199,26 +206,34 @@ absl::StatusOr<std::string> Choose(absl::string_view what, const Find& find, Com
   return std::string(folder);
 }
 
+// Returns the project whose checkpoints the config may resume from, beside those of none. That it may
+// has been decided where the job was created. Empty: any.
+std::string ProjectToResume(const JobConfig& config) {
+  const auto name = spec::ResumeNameOf(config.spec.checkpoint().resume_from());
+  return name.has_value() && !name->project.empty() ? name->project : config.spec.queue().project();
+}
+
 // Returns the folder to continue from; empty for a fresh start.
 absl::StatusOr<std::string> FindFolder(const JobConfig& config, Communicator& control,
                                        const DamagedStates& damaged) {
+  const std::string project = ProjectToResume(config);
   if (!config.resume_exact) {
     const auto find = [&](const CheckFolder& check) {
-      return FindNewestValid(config.resume_folder, check);
+      return FindNewestOfProject(config.resume_folder, project, check);
     };
-    return Choose(kResumeFrom, find, control, damaged);
+    return Choose(kResumeFrom, find, project, control, damaged);
   }
   std::string folder = config.resume_folder;
   if (JobOfBest(folder).has_value()) {
     const auto find = [&](const CheckFolder&) -> absl::StatusOr<FoundCheckpoint> {
-      ASSIGN_OR_RETURN(std::string best, CheckpointFolderOf(config.resume_folder));
+      ASSIGN_OR_RETURN(std::string best, CheckpointFolderOf(config.resume_folder, project));
       return FoundCheckpoint{.folder = std::move(best), .manifest = {}, .bad = {}};
     };
-    ASSIGN_OR_RETURN(folder, Choose(kResumeFrom, find, control, damaged));
+    ASSIGN_OR_RETURN(folder, Choose(kResumeFrom, find, project, control, damaged));
   }
   // One that is named has nothing older to fall back to.
   if (const auto known = damaged.find(folder); known != damaged.end()) return known->second;
-  const absl::Status status = CheckTogether(folder, control);
+  const absl::Status status = CheckTogether(folder, project, control);
   if (absl::IsNotFound(status)) return Refused(kResumeFrom, status.message());
   RETURN_IF_ERROR(status);
   return folder;
@@ -248,7 +263,8 @@ absl::StatusOr<std::unique_ptr<SavedState>> FindSavedState(const JobConfig& conf
       if (!fenced.ok()) spdlog::warn("earlier attempts may still save: {}", fenced.ToString());
       return FindOwnNewestValid(config.checkpoint_folder, self, check);
     };
-    ASSIGN_OR_RETURN(folder, Choose("the job's own checkpoints", find, control, damaged));
+    ASSIGN_OR_RETURN(folder,
+                     Choose("the job's own checkpoints", find, /*project=*/"", control, damaged));
   }
   if (folder.empty() && config.saved_step > 0) {
     return Refused(
@@ -358,6 +374,8 @@ absl::StatusOr<std::vector<Attachment>> AttachmentsOf(const JobConfig& config,
   ASSIGN_OR_RETURN(auto attachments,
                    AttachmentsOf(config.engine.model, origin, tokenizer_prefix, config.data.root));
   attachments.push_back({kSettingsName, SettingsText(spec::SettingsOf(config.spec))});
+  const std::string& project = config.spec.queue().project();
+  if (!project.empty()) attachments.push_back({kProjectName, ProjectText(project)});
   return attachments;
 }
 

@@ -79,7 +79,7 @@ absl::StatusOr<TrainState> Resume(const JobConfig& config, const std::string& to
 absl::StatusOr<bool> AllLoaded(const SavedState* saved, const absl::Status& mine,
                                Communicator& control, DamagedStates* damaged);
 
-// Returns the attachments of a job's checkpoints: its settings, and what AttachmentsOf a model
+// Returns the attachments of a job's checkpoints: its settings, its project, and what AttachmentsOf a model
 // returns for the origin of the `saved` state, else of the `weights`, either of which may be null.
 absl::StatusOr<std::vector<Attachment>> AttachmentsOf(const JobConfig& config,
                                                       const std::string& tokenizer_prefix,

@@ -91,6 +91,7 @@ absl::StatusOr<std::vector<ca::Holder>> HoldersOf(const IssueOptions& options) {
     ASSIGN_OR_RETURN(ca::Holder holder, ca::WorkerHolder(worker));
     holders.push_back(std::move(holder));
   }
+  if (options.any_worker) holders.push_back(ca::AnyWorkerHolder());
   for (const std::string& user : options.users) {
     ASSIGN_OR_RETURN(ca::Holder holder, ca::UserHolder(user));
     holders.push_back(std::move(holder));
@@ -98,8 +99,7 @@ absl::StatusOr<std::vector<ca::Holder>> HoldersOf(const IssueOptions& options) {
   if (!holders.empty()) return holders;
   return absl::InvalidArgumentError(
       "found nobody to issue a certificate for, expected --coordinator-host HOST..., --worker "
-      "NAME... "
-      "or --user NAME[/ROLE/PROJECT]...[/ROLE]");
+      "NAME..., --any-worker or --user NAME[/ROLE/PROJECT]...[/ROLE]");
 }
 
 // Without names: those whose newest certificate is due, and not revoked.

@@ -20,6 +20,7 @@ struct IssueOptions {
   std::string folder = {};
   std::vector<std::string> hosts = {};  // of the coordinator's certificate
   std::vector<std::string> workers = {}, users = {};
+  bool any_worker = false;  // and one for workers of every name
   int days = 90;
 };
 ExitCode IssueCertificates(const Terminal& terminal, const IssueOptions& options,

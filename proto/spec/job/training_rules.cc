@@ -81,8 +81,11 @@ void CheckCheckpoint(const v1alpha1::CheckpointSpec& checkpoint, Violations* vio
   if (absl::StartsWith(resume, "hf:")) {
     return CheckWeights("checkpoint.resume_from", resume, {"hf"}, violations);
   }
-  const std::string fault = PathFault(resume);
-  violations->Expect(fault.empty(), "checkpoint.resume_from", Quoted(resume), fault);
+  const size_t at = resume.rfind('@');
+  const std::string fault = PathFault(resume.substr(0, at));
+  if (!violations->Expect(fault.empty(), "checkpoint.resume_from", Quoted(resume), fault)) return;
+  violations->Expect(at == std::string::npos || IsValidName(resume.substr(at + 1)),
+                     "checkpoint.resume_from", Quoted(resume), "the name of a project after '@'");
 }
 
 // Checkpoints are compared by the losses of their own steps, so each must have one.

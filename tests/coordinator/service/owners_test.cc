@@ -202,31 +202,65 @@ TEST_F(OwnersTest, ListsHaveOnlyWhatTheCallerMayRead) {
   EXPECT_THAT(names, IsEmpty());
 }
 
+v1alpha1::CreateJobRequest Next(const std::string& project, const std::string& id,
+                                const std::string& from) {
+  v1alpha1::CreateJobRequest request = JobIn(project, id);
+  request.mutable_job()->mutable_spec()->mutable_checkpoint()->set_resume_from(from);
+  return request;
+}
+
 TEST_F(OwnersTest, AJobContinuesOnlyFromOneThatItsOwnerMayRead) {
   ASSERT_TRUE(alice_.Create(JobIn("speech", "gpt")).ok());
-  const auto next = [](const std::string& project, const std::string& id, const std::string& from) {
-    v1alpha1::CreateJobRequest request = JobIn(project, id);
-    request.mutable_job()->mutable_spec()->mutable_checkpoint()->set_resume_from(from);
-    return request;
-  };
   for (const char* from : {"gpt", "gpt/step-00000100", "gpt/best"}) {
-    const grpc::Status status = bob_.Create(next("text", "thief", from));
+    const grpc::Status status = bob_.Create(Next("text", "thief", from));
     EXPECT_EQ(status.error_code(), StatusCode::PERMISSION_DENIED) << from;
   }
-  EXPECT_REFUSED(bob_.Create(next("text", "thief", "gpt")), PERMISSION_DENIED, "ROLE_NEEDED",
+  EXPECT_REFUSED(bob_.Create(Next("text", "thief", "gpt")), PERMISSION_DENIED, "ROLE_NEEDED",
                  "CreateJob: checkpoint.resume_from: job gpt of alice", "viewer");
-  v1alpha1::CreateJobRequest trial = next("text", "thief", "gpt");
+  v1alpha1::CreateJobRequest trial = Next("text", "thief", "gpt");
   trial.set_validate_only(true);
   EXPECT_EQ(bob_.Create(trial).error_code(), StatusCode::PERMISSION_DENIED);
-  EXPECT_TRUE(carol_.Create(next("speech", "carols", "gpt")).ok());
+  EXPECT_TRUE(carol_.Create(Next("speech", "carols", "gpt")).ok());
   // Weights of a job that was deleted are nobody's any more.
   ASSERT_TRUE(alice_.Cancel("gpt").ok());
   ASSERT_TRUE(alice_.Delete("gpt").ok());
-  EXPECT_REFUSED(alice_.Create(next("speech", "again", "gpt")), PERMISSION_DENIED, "ROLE_NEEDED",
+  EXPECT_REFUSED(alice_.Create(Next("speech", "again", "gpt")), PERMISSION_DENIED, "ROLE_NEEDED",
                  "job gpt of an unknown owner", "in every project");
   Client reader(As("user/dan/submitter/speech/viewer"));
-  EXPECT_TRUE(reader.Create(next("speech", "again", "gpt")).ok());
-  EXPECT_TRUE(bob_.Create(next("text", "model", "hf:models/llama")).ok());
+  EXPECT_TRUE(reader.Create(Next("speech", "again", "gpt")).ok());
+  EXPECT_TRUE(bob_.Create(Next("text", "model", "hf:models/llama")).ok());
+}
+
+// What is resumed in another project is shown to all who are in that one.
+TEST_F(OwnersTest, CheckpointsGoToAnotherProjectByTheirNameAndAnOperatorOfTheirs) {
+  ASSERT_TRUE(alice_.Create(JobIn("speech", "gpt")).ok());
+  Client reader(As("user/rita/viewer/speech/submitter/text"));
+  EXPECT_REFUSED(reader.Create(Next("text", "a", "gpt")), INVALID_ARGUMENT, "INVALID_FIELD",
+                 "spec.checkpoint.resume_from: found \"gpt\", a job of project speech",
+                 "gpt@speech");
+  EXPECT_REFUSED(reader.Create(Next("text", "a", "gpt@speech")), PERMISSION_DENIED, "ROLE_NEEDED",
+                 "CreateJob: checkpoint.resume_from: job gpt of alice: found user rita with role "
+                 "viewer in project speech, expected role operator");
+  Client owner(As("user/alice/submitter/speech/submitter/text"));
+  EXPECT_EQ(owner.Create(Next("text", "a", "gpt@speech")).error_code(),
+            StatusCode::PERMISSION_DENIED);
+  EXPECT_EQ(bob_.Create(Next("text", "a", "gpt@speech")).error_code(),
+            StatusCode::PERMISSION_DENIED);
+  // Another project's name helps nobody who may not read the job.
+  EXPECT_EQ(bob_.Create(Next("text", "a", "gpt@text")).error_code(), StatusCode::PERMISSION_DENIED);
+
+  Client mover(As("user/max/operator/speech/submitter/text"));
+  EXPECT_EQ(mover.Create(Next("text", "a", "gpt/best")).error_code(), StatusCode::INVALID_ARGUMENT);
+  EXPECT_TRUE(mover.Create(Next("text", "a", "gpt/best@speech")).ok());
+  EXPECT_TRUE(mover.Create(Next("text", "b", "gpt@speech")).ok());
+  EXPECT_TRUE(carol_.Create(Next("speech", "c", "gpt@speech")).ok());
+  EXPECT_TRUE(admin_.Create(Next("text", "d", "gpt@speech")).ok());
+  // Whose the checkpoints of a deleted job are, only an operator of all can decide.
+  ASSERT_TRUE(alice_.Cancel("gpt").ok());
+  ASSERT_TRUE(alice_.Delete("gpt").ok());
+  EXPECT_REFUSED(mover.Create(Next("text", "e", "gpt@speech")), PERMISSION_DENIED, "ROLE_NEEDED",
+                 "in every project", "expected role operator");
+  EXPECT_TRUE(operator_.Create(Next("text", "e", "gpt@speech")).ok());
 }
 
 TEST_F(OwnersTest, ACertificateOfAnEarlierReleaseIsOfASubmitterOfTheDefaultProject) {

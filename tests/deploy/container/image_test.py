@@ -5,8 +5,8 @@ trains; and the pods of the committed manifest, two workers on a bridge, train o
 
   image_test.py SOURCE PACKAGES FOLDER
 
-PACKAGES: Debian packages to install, in place of the recipe's build stage, which compiles everything. FOLDER: for clean
-roots, which stay, and for images, which go.
+PACKAGES: Debian packages to install, in place of the recipe's build stage, which compiles everything. FOLDER: the
+build, for its client, for clean roots, which stay, and for images, which go.
 
 The pods are played with what podman 4.3 lacks put in: secrets and claims are folders, variables are filled in, the service
 has a line in /etc/hosts, and probes, for which podman wants systemd, are asked by this program.
@@ -29,7 +29,7 @@ from engine import Engine, need, skip
 SOURCE, PACKAGES, FOLDER = (pathlib.Path(argument).resolve() for argument in sys.argv[1:4])
 sys.path.insert(0, str(SOURCE / "tests/deploy/kubernetes"))
 from manifests import Manifest  # noqa: E402
-from documented_certificates import make_certificates  # noqa: E402
+from documented_certificates import make_secrets  # noqa: E402
 
 USER, SERVICE, IMAGE = 10001, "stretto-coordinator.stretto.svc", "localhost/stretto"
 GIB = 2**30
@@ -90,7 +90,7 @@ class Pods:
         engine.podman("network", "create", "stretto")
         subnet = engine.json("network", "inspect", "stretto")[0]["subnets"][0]["subnet"]
         self.network = subnet.rsplit(".", 1)[0]
-        make_certificates(SOURCE, work)
+        make_secrets(SOURCE, FOLDER / "bin", work)
         for folder in ("data", "checkpoints"):
             self.own(work / folder)
 
@@ -102,10 +102,7 @@ class Pods:
 
     def folder_of(self, name, volume, role):
         if volume == "tls":
-            folder = self.work / f"{role}-tls"
-            folder.mkdir(exist_ok=True)
-            for file, source in (("ca.crt", "ca.crt"), ("tls.crt", f"{role}.crt"), ("tls.key", f"{role}.key")):
-                shutil.copy(self.work / source, folder / file)
+            folder = self.work / f"stretto-{role}-tls"
         else:
             folder = self.work / (volume if volume in ("data", "checkpoints") else f"{name}-{volume}")
         self.own(folder)

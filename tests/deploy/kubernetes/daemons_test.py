@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The daemons start with the arguments of the committed manifests, in a network of their own, with certificates made as
-docs/KUBERNETES.md says: probes answer, the worker registers over TLS, a user sees it, and nobody without a certificate does.
+"""The daemons start with the arguments of the committed manifests, in a network of their own, with the secrets that
+docs/KUBERNETES.md makes: probes answer, the worker registers over TLS, a user sees it, and nobody without a certificate does.
 
   daemons_test.py SOURCE BIN
 
-Needs openssl and user namespaces (or root).
+Needs user namespaces (or root).
 """
 
 import os
@@ -18,7 +18,7 @@ import sys
 import tempfile
 import urllib.request
 
-from documented_certificates import make_certificates
+from documented_certificates import make_secrets
 from manifests import Manifest, containers
 
 SOURCE, BIN = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
@@ -34,7 +34,7 @@ def skip(reason):
 
 def own_namespaces():
     """Runs this program again where addresses and /etc/hosts are ours."""
-    for tool in ("openssl", "unshare", "ip"):
+    for tool in ("unshare", "ip"):
         if shutil.which(tool) is None:
             skip(f"found no {tool} on PATH")
     inside = ["unshare", "--user", "--map-root-user", "--mount", "--net"]
@@ -47,13 +47,11 @@ def own_namespaces():
 class Pod:
     """The daemon of a pod, its mounts in a folder of their own."""
 
-    def __init__(self, manifest, name, role, root, certificates):
+    def __init__(self, manifest, name, role, root, secrets):
         container = containers(manifest.pod(name))[0]
         for mount in container["volumeMounts"]:
             (root / mount["mountPath"][1:]).mkdir(parents=True, exist_ok=True)
-        secret = root / "etc/stretto/tls"
-        for file, source in (("ca.crt", "ca.crt"), ("tls.crt", f"{role}.crt"), ("tls.key", f"{role}.key")):
-            shutil.copy(certificates / source, secret / file)
+        shutil.copytree(secrets / f"stretto-{role}-tls", root / "etc/stretto/tls", dirs_exist_ok=True)
         variables = {one["name"]: one.get("value") or FIELDS[next(iter(one["valueFrom"].values())).get("fieldPath", "limits.cpu")]
                      for one in container["env"]}
         arguments = []
@@ -100,7 +98,7 @@ def main():
         work = pathlib.Path(work)
         (work / "hosts").write_text(f"127.0.0.1 localhost\n{POD_IP} {SERVICE}\n")
         subprocess.run(["mount", "--bind", work / "hosts", "/etc/hosts"], check=True)
-        make_certificates(SOURCE, work)
+        make_secrets(SOURCE, BIN, work)
         manifest = Manifest.read(SOURCE / "deploy/kubernetes/manifests/cpu.yaml")
         pods = []
         try:
@@ -110,13 +108,13 @@ def main():
             pods[1].wait_for("ready worker=stretto-worker-cpu-0 metrics=9091")
             for pod in pods:
                 pod.probe()
-            ours = [f"--tls-{flag}={work / file}" for flag, file in
-                    (("ca", "ca.crt"), ("certificate", "user.crt"), ("key", "user.key"))]
+            ours = [f"--tls-{flag}={work / 'stretto-user-tls' / file}" for flag, file in
+                    (("ca", "ca.crt"), ("certificate", "tls.crt"), ("key", "tls.key"))]
             # As pods call it, and as a forwarded port does.
             for address in (SERVICE, "127.0.0.1"):
                 listed = stretto(address, *ours)
                 assert re.search(r"^stretto-worker-cpu-0 +READY", listed.stdout, re.M), listed
-            workers = [one.replace("user.", "worker.") for one in ours]
+            workers = [one.replace("stretto-user-tls", "stretto-worker-tls") for one in ours]
             for refused in (stretto("127.0.0.1"), stretto("127.0.0.1", *workers)):
                 assert refused.returncode != 0 and "READY" not in refused.stdout, refused
             for pod in reversed(pods):

@@ -1,14 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Certificates made by docs/KUBERNETES.md's own commands; kubectl is played by a script that does nothing."""
+"""Secrets made by docs/KUBERNETES.md's own commands; kubectl is played by a script that makes a folder of each secret."""
 
 import os
 import re
 import subprocess
 
+KUBECTL = r"""#!/bin/bash
+set -eu
+[[ "$1 $2 $3 $4 $5" == "-n stretto create secret generic" ]] || { echo "unexpected: kubectl $*" >&2; exit 1; }
+folder=$(dirname "$0")/$6
+shift 6
+mkdir "$folder"
+for argument; do
+  file=${argument#--from-file=}
+  [[ $file != "$argument" ]] || { echo "unexpected: $argument" >&2; exit 1; }
+  key=$(basename "$file")
+  [[ $file != *=* ]] || key=${file%%=*}
+  cp "${file#*=}" "$folder/$key"
+done
+"""
 
-def make_certificates(source, folder):
-    commands = re.search(r"^openssl req -x509.*?^done$", (source / "docs/KUBERNETES.md").read_text(), re.M | re.S)[0]
-    (folder / "kubectl").write_text("#!/bin/sh\n")
+
+def make_secrets(source, programs, folder):
+    """Leaves folders stretto-ROLE-tls in `folder`, with the files that a pod of that role sees. `programs`: the build's bin."""
+    commands = re.search(r"^stretto ca init.*?^done$", (source / "docs/KUBERNETES.md").read_text(), re.M | re.S)[0]
+    (folder / "kubectl").write_text(KUBECTL)
     (folder / "kubectl").chmod(0o700)
-    environment = os.environ | {"PATH": f"{folder}:{os.environ['PATH']}"}
-    subprocess.run(["bash", "-ec", f"umask 077\n{commands}"], cwd=folder, env=environment, check=True, capture_output=True)
+    environment = os.environ | {"PATH": f"{folder}:{programs}:{os.environ['PATH']}"}
+    done = subprocess.run(["bash", "-ec", f"umask 077\n{commands}"], cwd=folder, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, f"the commands of docs/KUBERNETES.md failed:\n{done.stdout}{done.stderr}"

@@ -30,6 +30,8 @@ TEST(AcceptedTest, WeightsDataAndOptionsInAllTheirForms) {
         "}",
         "checkpoint { keep_best: true } eval { interval_steps: 5 prefix: 'held' }",
         "checkpoint { resume_from: 'a/best' }",
+        "checkpoint { resume_from: 'a@speech' }",
+        "checkpoint { resume_from: 'a/step-1@speech' }",
         "tokens: 102400",
         "epochs: 2.5",
         "checkpoint { interval_steps: 5 } sample { interval_steps: 10 prompts: 'a\\nb' prompts: "

@@ -71,8 +71,9 @@ class FakeCoordinator final : public v1::WorkerService::Service {
   std::map<int64_t, std::string> logs;  // by stream
   std::map<int64_t, v1::LogData> log_ends;
   int heartbeats = 0;
-  int refused = 0;          // answers with `refusal`
-  v1::Heartbeat heartbeat;  // the last
+  int refused = 0;                         // answers with `refusal`
+  std::vector<std::string> refused_peers;  // of whom: the address and port of each
+  v1::Heartbeat heartbeat;                 // the last
 
   std::vector<v1::RankReport> ReportsOf(int32_t rank) const {
     std::vector<v1::RankReport> mine;
@@ -88,12 +89,13 @@ class FakeCoordinator final : public v1::WorkerService::Service {
     return nullptr;
   }
 
-  grpc::Status Session(grpc::ServerContext*, Stream* stream) override {
+  grpc::Status Session(grpc::ServerContext* context, Stream* stream) override {
     v1::WorkerMessage message;
     if (!stream->Read(&message)) return grpc::Status::OK;
     if (!refusal.ok()) {
       const std::lock_guard lock(mu_);
       ++refused;
+      refused_peers.push_back(context->peer());
       changed_.notify_all();
       return refusal;
     }

@@ -5,6 +5,8 @@
 
 #include <poll.h>
 
+#include <set>
+
 #include "tests/worker/daemon/daemon_fixture.h"
 #include "worker/daemon/state_dir.h"
 #include "worker/report/report_log.h"
@@ -116,7 +118,8 @@ TEST_F(MembershipTest, DenialBeforeTheFirstRegistrationEndsIt) {
   EXPECT_THAT(std::string(daemon_->refusal()->message()), HasSubstr("refused worker node-a"));
 }
 
-TEST_F(MembershipTest, LaterADenialIsTriedAgain) {
+// Over a new connection, because only that shows a certificate that was replaced.
+TEST_F(MembershipTest, LaterADenialIsTriedAgainOverANewConnection) {
   StartDaemon();
   ASSERT_TRUE(coordinator_->WaitFor([&] { return coordinator_->heartbeats >= 1; }));
   const int port = coordinator_->port();
@@ -124,8 +127,11 @@ TEST_F(MembershipTest, LaterADenialIsTriedAgain) {
   coordinator_ = std::make_unique<FakeCoordinator>(
       port, std::vector<v1::HeldRankReply>{},
       grpc::Status(grpc::StatusCode::PERMISSION_DENIED, "not you"));
-  ASSERT_TRUE(coordinator_->WaitFor([&] { return coordinator_->refused >= 2; }));
+  ASSERT_TRUE(coordinator_->WaitFor([&] { return coordinator_->refused >= 3; }));
   EXPECT_FALSE(daemon_->refusal().has_value());
+  daemon_.reset();
+  const std::vector<std::string>& peers = coordinator_->refused_peers;
+  EXPECT_EQ(std::set<std::string>(peers.begin(), peers.end()).size(), peers.size());
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/report/report_log.h"
 
+#include <filesystem>
 #include <random>
 
 #include "gmock/gmock.h"
@@ -8,6 +9,7 @@
 #include "stretto/v1alpha1/worker.pb.h"
 #include "tests/worker/mutate.h"
 #include "tests/worker/test_files.h"
+#include "worker/report/record_file.h"
 
 namespace stretto {
 namespace {
@@ -156,6 +158,50 @@ TEST_F(ReportLogTest, AGapInTheSequenceIsFilledWithWarnings) {
                 AllOf(HasSubstr("2 reports lost: "), HasSubstr("sequence of the record"),
                       HasSubstr("found 4, expected 2")));
   }
+}
+
+// A record of some forty bytes once became a million warnings, which were held in memory at once.
+TEST_F(ReportLogTest, AFewBytesStandForNoFloodOfWarnings) {
+  for (const int64_t lost : {1'001, 1'000'000}) {
+    RankReport far;
+    far.set_epoch(1);
+    far.set_sequence(lost + 1);
+    std::string record;
+    AppendRecord(far.SerializeAsString(), &record);
+    EXPECT_LT(record.size(), 40u);
+    Spill(path_, record);
+    ReportReader reader(path_);
+    EXPECT_THAT(*reader.ReadNew(), IsEmpty()) << lost;
+    // The writer cuts it off as it does other damage at the end.
+    AppendSteps(5, 5);
+    EXPECT_THAT(StepsAfter(0), ElementsAre(5)) << lost;
+    std::filesystem::remove(path_);
+  }
+}
+
+TEST_F(ReportLogTest, AsManyWarningsAsReportsFitIntoTheDamageAreGivenInBatches) {
+  constexpr int64_t kLost = 20'000;
+  RankReport after;
+  after.set_epoch(1);
+  after.set_sequence(kLost + 1);
+  std::string record;
+  AppendRecord(after.SerializeAsString(), &record);
+  Spill(path_, std::string(12 * kLost, '\xee') + record);
+  ReportReader reader(path_);
+  int64_t warnings = 0;
+  int64_t last = 0;
+  while (true) {
+    const auto reports = reader.ReadNew(512);
+    ASSERT_TRUE(reports.ok()) << reports.status();
+    ASSERT_LE(reports->size(), 512u);
+    if (reports->empty()) break;
+    for (const RankReport& report : *reports) {
+      ASSERT_EQ(report.sequence(), ++last);
+      warnings += report.has_warning();
+    }
+  }
+  EXPECT_EQ(last, kLost + 1);
+  EXPECT_EQ(warnings, kLost);
 }
 
 // A torn tail shows only whole records before it, even while another process writes it.

@@ -4,12 +4,15 @@
 
 #include "tests/worker/trainer/saved_state_job.h"
 #include "worker/checkpoint/fence.h"
+#include "worker/checkpoint/project.h"
 #include "worker/exchange/model_note.h"
 
 namespace stretto::trainer {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
+using testing::Field;
 using testing::HasSubstr;
 
 // An attempt continues its own run, whatever the job began with.
@@ -55,6 +58,59 @@ TEST_F(SavedStateTest, ALaterAttemptContinuesItsRunAndTheFirstWhatTheSpecNames) 
   EXPECT_EQ(found(), folder_ / "base/step-00000050");
 }
 
+// What the coordinator has allowed is a project, so that a name which is used again gives nothing away.
+TEST_F(SavedStateTest, AJobResumesFromItsOwnProjectOrFromTheOneThatItNames) {
+  const auto engine = MakeEngine();
+  ASSERT_TRUE(engine->Initialise(1).ok());
+  const auto save = [&](const std::string& job, int64_t step, const std::string& project) {
+    const auto shard =
+        WriteShard(folder_ / job, step, {Epoch(1)}, Rank::Of(0), engine->StateTensors());
+    ASSERT_TRUE(shard.ok()) << shard.status();
+    TrainingState state = State(step);
+    state.held_out = {.of = "text", .loss = 1.0};
+    std::vector<Attachment> attachments;
+    if (!project.empty()) attachments.push_back({kProjectName, ProjectText(project)});
+    ASSERT_TRUE(Commit(folder_ / job, state, {*shard}, 0, attachments).ok());
+  };
+  save("gpt", 4, "speech");
+  save("old", 4, "");
+  const auto take = [&](const std::string& resume_from) {
+    JobConfig config = config_;
+    config.resume_model.clear();
+    config.spec.mutable_queue()->set_project("text");
+    config.spec.mutable_checkpoint()->set_resume_from(resume_from);
+    const std::string path = resume_from.substr(0, resume_from.find('@'));
+    config.resume_folder = folder_ / path;
+    config.resume_exact = path.find('/') != std::string::npos;
+    const auto group = LocalGroup::Create(1);
+    return Take(*engine, *group[0], config);
+  };
+  EXPECT_THAT(take("gpt"), HasSubstr("checkpoint.resume_from: checkpoints in " + (folder_ / "gpt") +
+                                     ": found only some of project speech, expected one of "
+                                     "project text"));
+  EXPECT_THAT(take("gpt/best"), HasSubstr("found only some of project speech"));
+  EXPECT_EQ(take("gpt/step-00000004"),
+            (folder_ / "gpt/step-00000004") +
+                ": found a checkpoint of project speech, expected one of project text");
+  for (const char* from : {"gpt@speech", "gpt/best@speech", "gpt/step-00000004@speech"}) {
+    EXPECT_EQ(take(from), "step-00000004") << from;
+  }
+  EXPECT_THAT(take("gpt@vision"), HasSubstr("expected one of project vision"));
+  // Earlier releases wrote none.
+  for (const char* from : {"old", "old/best", "old@speech"}) {
+    EXPECT_EQ(take(from), "step-00000004") << from;
+  }
+}
+
+TEST_F(SavedStateTest, CheckpointsHaveTheProjectOfTheirJob) {
+  config_.spec.mutable_queue()->set_project("speech");
+  const auto attachments = AttachmentsOf(config_, "", nullptr, nullptr);
+  ASSERT_TRUE(attachments.ok()) << attachments.status();
+  EXPECT_THAT(*attachments,
+              testing::Contains(AllOf(Field(&Attachment::name, "project.json"),
+                                      Field(&Attachment::content, ProjectText("speech")))));
+}
+
 TEST_F(SavedStateTest, WhatItResumedFromIsTheParent) {
   const Tensors whole = TrainStraight(1);
   TrainingState state = State(1);
@@ -96,7 +152,9 @@ TEST_F(SavedStateTest, ACheckpointKnowsWhereItsWeightsCameFrom) {
     ASSERT_TRUE(shard.ok()) << shard.status();
     ASSERT_TRUE(Commit(job, State(4), {*shard}, 0, attachments).ok());
   };
-  save({{kModelNoteName, ModelNoteText(note)}, {"merges.txt", "a b"}});
+  save({{kModelNoteName, ModelNoteText(note)},
+        {"merges.txt", "a b"},
+        {kProjectName, ProjectText("speech")}});
   config_.resume_model.clear();
   config_.resume_folder = job;
   const auto group = LocalGroup::Create(1);

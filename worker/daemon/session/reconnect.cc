@@ -43,6 +43,7 @@ Reconnect::Next Reconnect::Ended(const absl::Status& status, bool registered) {
   if (next.refused) return next;
   next.tell = attempt_ == 0 || status.code() != told_;
   told_ = status.code();
+  next.renew = IsDenial(status);
   if (failed_ % addresses_ != 0) return next;  // each address once
   next.pause = ReconnectPause(seed_, attempt_++);
   if (addresses_ > 1) next.pause = std::min(next.pause, kLongestPauseOfSeveral);

@@ -24,8 +24,11 @@ class Reconnect {
     // also after PERMISSION_DENIED and UNAUTHENTICATED. (Later, a wrong certificate may be
     // replaced, and ranks train meanwhile.)
     bool refused = false;
-    bool tell = false;     // the first failure of an outage, and the first of each kind
-    absl::Duration pause;  // before the next connection, which is to the next address
+    bool tell = false;  // the first failure of an outage, and the first of each kind
+    // A certificate was denied. An open connection keeps the one that it began with, so only a new
+    // connection shows another.
+    bool renew = false;
+    absl::Duration pause;  // before the next attempt, which is at the next address
   };
 
   // `addresses`: of coordinators, of which one leads; each is tried once before a pause.

@@ -78,6 +78,21 @@ TEST_F(CaTest, InitIssueListAndRevoke) {
   EXPECT_THAT(out(), HasSubstr("worker-node-b  valid"));
 }
 
+TEST_F(CaTest, WorkersOfAnyNameShareACertificateIfAsked) {
+  ASSERT_EQ(Run({"ca", "init", Folder()}), kOk) << err();
+  EXPECT_EQ(Run({"ca", "issue", Folder(), "--any-worker", "--worker", "node-a"}), kOk) << err();
+  EXPECT_EQ(Run({"ca", "list", Folder(), "-o", "json"}), kOk);
+  EXPECT_THAT(Shown("name"), ElementsAre("worker-node-a", "worker"));
+  EXPECT_THAT(Shown("alternative_names"),
+              ElementsAre("URI:spiffe://stretto.local/stretto/worker/node-a",
+                          "URI:spiffe://stretto.local/stretto/worker"));
+  EXPECT_TRUE(std::filesystem::exists(Folder() + "/worker.key"));
+  // By its own name alone.
+  EXPECT_EQ(Run({"ca", "revoke", Folder(), "worker"}), kOk) << err();
+  EXPECT_EQ(Run({"ca", "list", Folder(), "-o", "json"}), kOk);
+  EXPECT_THAT(Shown("state"), ElementsAre("valid", "revoked"));
+}
+
 TEST_F(CaTest, NothingIsIssuedIfOneNameIsWrong) {
   Init();
   EXPECT_EQ(Run({"ca", "issue", Folder(), "--worker", "a", "--user", "bob/boss"}), kError);
@@ -85,7 +100,7 @@ TEST_F(CaTest, NothingIsIssuedIfOneNameIsWrong) {
   EXPECT_EQ(Run({"ca", "issue", Folder(), "--coordinator-host", "a:7070"}), kError);
   ExpectMessage({"--coordinator-host", "\"a:7070\"", "without a port"});
   EXPECT_EQ(Run({"ca", "issue", Folder()}), kError);
-  ExpectMessage({"--coordinator-host", "--worker", "--user"});
+  ExpectMessage({"--coordinator-host", "--worker", "--any-worker", "--user"});
   EXPECT_EQ(Run({"ca", "issue", Folder(), "--user", "bob", "--days", "826"}), kUsage);
   ExpectMessage({"--days", "826", "825"});
   EXPECT_EQ(Run({"ca", "revoke", Folder(), "user-bob", "--reason", "anger"}), kUsage);

@@ -73,6 +73,8 @@ TEST(ReconnectTest, ADenialIsARefusalOnlyBeforeTheFirstRegistration) {
     Reconnect later(7, 1);
     EXPECT_FALSE(later.Ended(kAway, true).refused);
     EXPECT_FALSE(later.Ended(status, false).refused) << status;
+    EXPECT_TRUE(later.Ended(status, false).renew) << status;
+    EXPECT_FALSE(later.Ended(kAway, false).renew);
     // A session that was registered may end so as well.
     EXPECT_FALSE(Reconnect(7, 1).Ended(status, true).refused) << status;
   }
