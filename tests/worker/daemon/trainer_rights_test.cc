@@ -75,7 +75,7 @@ TEST_F(TrainerRightsTest, AProcessThatATrainerNamesIsNotBelieved) {
   const ProcessId trainer = Trainer(0);
   daemon_.reset();
   const std::string path = Folder(0).path() + "/pid";
-  ASSERT_TRUE(WriteFileAtomic(path, FormatProcessId(*IdentifyProcess(::getpid()))).ok());
+  ASSERT_TRUE(WriteFileAtomic(path, FormatProcessId(trainer)).ok());
   ASSERT_EQ(::chown(path.c_str(), kStranger, kStranger), 0);
   EXPECT_EQ(Folder(0).ReadProcess().status().code(), absl::StatusCode::kPermissionDenied);
   for (const StoredRun& run : RunFolders(dir_.path()).Scan()) EXPECT_FALSE(run.process.has_value());
