@@ -29,6 +29,12 @@ find_library(RE2_LIBRARY re2 REQUIRED)
 add_library(re2 INTERFACE)
 target_link_libraries(re2 INTERFACE ${RE2_LIBRARY})
 
+find_path(SECCOMP_INCLUDE_DIR seccomp.h REQUIRED)
+find_library(SECCOMP_LIBRARY seccomp REQUIRED)
+add_library(seccomp INTERFACE)
+target_include_directories(seccomp SYSTEM INTERFACE ${SECCOMP_INCLUDE_DIR})
+target_link_libraries(seccomp INTERFACE ${SECCOMP_LIBRARY})
+
 find_library(PCRE2_LIBRARY pcre2-8 REQUIRED)
 add_library(pcre2 INTERFACE)
 target_link_libraries(pcre2 INTERFACE ${PCRE2_LIBRARY})

@@ -16,7 +16,7 @@ packages=(
   libgrpc++-dev protobuf-compiler-grpc libprotobuf-dev protobuf-compiler libabsl-dev
   prometheus-cpp-dev libspdlog-dev libfmt-dev libsqlite3-dev libssl-dev
   libyaml-cpp-dev libcli11-dev nlohmann-json3-dev
-  libdnnl-dev libgloo-dev libsentencepiece-dev libpcre2-dev libre2-dev
+  libdnnl-dev libgloo-dev libsentencepiece-dev libpcre2-dev libre2-dev libseccomp-dev
 )
 tests=(libgtest-dev libgmock-dev python3-grpcio grpc-proto protobuf-compiler-grpc curl zstd prometheus zsh fish groff-base
   python3-protobuf python3-setuptools python3-wheel python3-pandas

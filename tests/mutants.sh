@@ -24,6 +24,12 @@ data order|worker/data/sampler.cc|s/Permute(seed, consumed .*epoch,$/Permute(see
 hash of a spec|proto/spec/job/hash.cc|s/";", spec.seed(), ";"/";;"/|job_spec_test
 gradient scale|worker/trainer/profile.cc|s/1.0 \/ static_cast<double>(config/2.0 \/ static_cast<double>(config/|trainer_test
 export dtype|worker/exchange/export_hf.cc|s/source.dtype_of(.*) : dtype;/source.dtype() : dtype;/|export_test
+path out of a root|proto/base/beneath.cc|s/how.resolve = RESOLVE_BENEATH/how.resolve = 0/|base_test
+part out of a root|proto/base/beneath.cc|s/if (size == 0 .. target\[0\] == .*EXDEV};//|base_test
+calls of trainers|worker/daemon/rights/rights.cc|s/if (!rights.filter.empty())/if (rights.open_files < 0)/|rights_test
+core dumps|worker/daemon/rights/rights.cc|s/if (!rights.core_dumps)/if (rights.open_files < 0)/|rights_test
+user of trainers|worker/daemon/rights/rights.cc|s/if (rights.user.has_value())/if (rights.open_files < 0)/|rights_test
+pid of a trainer|worker/daemon/run_folder.cc|s/if (info.st_uid != ::geteuid() \&\& info.st_uid != 0)/if (info.st_size < 0)/|daemon_test
 placement rule|coordinator/placement/gang.cc|s/room\[worker\] < room\[\*best\]/room[worker] > room[*best]/|core_test
 no epoch check|coordinator/core/reports.cc|s/event.epoch != job->epoch/false/|simcluster_test
 send before persist|coordinator/core/driver.cc|s/^  const absl::Status stored = Persist(std::move/  for (const Send\& send : effects.sends) transport_.SendToWorker(send);\n&/|simcluster_test

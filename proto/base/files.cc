@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Atomic replacement writes a temporary file, syncs it, renames it and syncs the folder.
-// PathBeneath resolves symbolic links before it compares with the root, so a link cannot lead out
-// of it. CRC-32C uses the CPU's instruction if it has one.
+// PathBeneath resolves symbolic links before it compares with the root; what opens the path later
+// (beneath.h) is held to the root again. CRC-32C uses the CPU's instruction if it has one.
 
 #include "proto/base/files.h"
 
@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "proto/base/beneath.h"
 #include "proto/base/status_macros.h"
 
 namespace stretto {
@@ -53,8 +54,7 @@ absl::Status ErrnoStatus(int error, absl::string_view what) {
 }
 
 absl::StatusOr<std::string> ReadFile(const std::string& path) {
-  FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file.valid()) return ErrnoStatus(errno, absl::StrCat("open ", path));
+  ASSIGN_OR_RETURN(const FileDescriptor file, OpenFile(path, O_RDONLY));
   std::string content;
   std::array<char, 1 << 16> block;
   while (true) {
@@ -68,8 +68,7 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
 
 absl::StatusOr<std::string> ReadSmallFile(const std::string& path, int64_t most) {
   // Without O_NONBLOCK, opening a named pipe would wait for its writer.
-  FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!file.valid()) return ErrnoStatus(errno, absl::StrCat("open ", path));
+  ASSIGN_OR_RETURN(const FileDescriptor file, OpenFile(path, O_RDONLY | O_NONBLOCK));
   struct stat info;
   if (::fstat(file.get(), &info) != 0) return ErrnoStatus(errno, absl::StrCat("stat ", path));
   if (!S_ISREG(info.st_mode)) {
@@ -113,8 +112,7 @@ absl::Status WriteAll(int fd, absl::string_view content, absl::string_view path)
 }
 
 absl::Status SyncPath(const std::string& path) {
-  FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file.valid()) return ErrnoStatus(errno, absl::StrCat("open ", path));
+  ASSIGN_OR_RETURN(const FileDescriptor file, OpenFile(path, O_RDONLY));
   if (::fsync(file.get()) != 0) return ErrnoStatus(errno, absl::StrCat("fsync ", path));
   return absl::OkStatus();
 }
@@ -123,24 +121,22 @@ namespace {
 
 absl::Status ReplaceFile(const std::string& path, absl::string_view content, mode_t mode) {
   const std::string temporary = absl::StrCat(path, ".tmp-", ::getpid());
-  ::unlink(temporary.c_str());  // of a process that had this number and was killed
+  RemoveTree(temporary).IgnoreError();  // of a process that had this number and was killed
   {
-    FileDescriptor file(
-        ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
-    if (!file.valid()) return ErrnoStatus(errno, absl::StrCat("open ", temporary));
+    ASSIGN_OR_RETURN(const FileDescriptor file,
+                     OpenFile(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode));
     absl::Status status = WriteAll(file.get(), content, temporary);
     if (status.ok() && ::fsync(file.get()) != 0) {
       status = ErrnoStatus(errno, absl::StrCat("fsync ", temporary));
     }
     if (!status.ok()) {
-      ::unlink(temporary.c_str());
+      RemoveTree(temporary).IgnoreError();
       return status;
     }
   }
-  if (::rename(temporary.c_str(), path.c_str()) != 0) {
-    const int error = errno;
-    ::unlink(temporary.c_str());
-    return ErrnoStatus(error, absl::StrCat("rename ", temporary, " to ", path));
+  if (absl::Status renamed = RenameFile(temporary, path); !renamed.ok()) {
+    RemoveTree(temporary).IgnoreError();
+    return renamed;
   }
   const std::filesystem::path parent = std::filesystem::path(path).parent_path();
   return SyncPath(parent.empty() ? "." : parent.string());

@@ -14,8 +14,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <memory>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -32,6 +34,7 @@ using Key = std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)>;
 constexpr char kCa[] = "ca";
 constexpr char kCertificate[] = "certificate";
 constexpr char kKey[] = "key";
+constexpr char kPemBegin[] = "-----BEGIN";
 
 std::string FlagOf(const Files& files, const char* name) { return absl::StrCat(files.flags, name); }
 
@@ -43,6 +46,14 @@ absl::Status At(const std::string& flag, const std::string& path, const absl::St
 absl::Status CheckAllGiven(const Files& files, bool ca_alone = false) {
   const std::string ca = FlagOf(files, kCa), certificate = FlagOf(files, kCertificate),
                     key = FlagOf(files, kKey);
+  for (const auto& [flag, path] :
+       {std::pair{&ca, &files.ca}, std::pair{&certificate, &files.certificate},
+        std::pair{&key, &files.key}}) {
+    if (!absl::StrContains(*path, kPemBegin)) continue;
+    // Not shown: messages are kept, and everybody on a machine sees command lines.
+    return absl::InvalidArgumentError(
+        absl::StrCat(*flag, ": found PEM text, expected the path of a file that has it"));
+  }
   std::vector<std::string> given;
   if (!files.ca.empty()) given.push_back(ca);
   if (!files.certificate.empty()) given.push_back(certificate);

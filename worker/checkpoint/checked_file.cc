@@ -13,13 +13,13 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "proto/base/beneath.h"
 #include "proto/base/status_macros.h"
 
 namespace stretto {
 
 absl::StatusOr<CheckedFile> CheckedFile::Open(const std::string& path, ReadProgress progress) {
-  FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file.valid()) return ErrnoStatus(errno, absl::StrCat("open ", path));
+  ASSIGN_OR_RETURN(FileDescriptor file, OpenFile(path, O_RDONLY));
   return CheckedFile(path, std::move(file), std::move(progress));
 }
 

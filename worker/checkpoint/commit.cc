@@ -19,6 +19,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "proto/base/beneath.h"
 #include "proto/base/status_macros.h"
 #include "worker/checkpoint/best.h"
 #include "worker/checkpoint/checked_file.h"
@@ -36,8 +37,7 @@ std::string TemporaryFolder(const std::string& job_folder, int64_t step, const A
 }
 
 void RemoveFolder(const std::string& path) {
-  std::error_code ignored;
-  fs::remove_all(path, ignored);
+  RemoveTree(path).IgnoreError();  // what is left looks like no checkpoint
 }
 
 // A half-removed checkpoint must not look like a whole one, so it becomes a temporary in one step.
@@ -45,7 +45,7 @@ void RemoveCheckpoint(const std::string& job_folder, const JobEntry& checkpoint,
                       const std::string& job_uid) {
   const std::string doomed = TemporaryFolder(job_folder, checkpoint.name.step, {Epoch(0), job_uid});
   RemoveFolder(doomed);
-  if (std::rename(checkpoint.path.c_str(), doomed.c_str()) == 0) RemoveFolder(doomed);
+  if (RenameFile(checkpoint.path, doomed).ok()) RemoveFolder(doomed);
 }
 
 bool IsOf(const FolderName& name, const std::string& job_uid) {
@@ -112,14 +112,11 @@ absl::Status PutOthersAside(const std::string& job_folder, const TrainingState& 
 // Makes it a checkpoint by a rename. A checkpoint of an older attempt with the same step is
 // exchanged atomically and then removed.
 absl::Status MoveIntoPlace(const std::string& temporary, const std::string& final_folder) {
-  const std::string what = absl::StrCat("rename ", temporary, " to ", final_folder);
-  if (std::rename(temporary.c_str(), final_folder.c_str()) != 0) {
-    if (errno != ENOTEMPTY && errno != EEXIST) return ErrnoStatus(errno, what);
-    if (::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, final_folder.c_str(), RENAME_EXCHANGE)) {
-      return ErrnoStatus(errno, what);
-    }
-    RemoveFolder(temporary);
-  }
+  if (RenameFile(temporary, final_folder).ok()) return absl::OkStatus();
+  std::error_code ignored;
+  if (!fs::exists(final_folder, ignored)) return RenameFile(temporary, final_folder);
+  RETURN_IF_ERROR(RenameFile(temporary, final_folder, RENAME_EXCHANGE));
+  RemoveFolder(temporary);
   return absl::OkStatus();
 }
 
@@ -155,20 +152,13 @@ void Prune(const std::string& job_folder, const TrainingState& state, Retention 
   }
 }
 
-absl::Status MakeFolder(const std::string& path) {
-  std::error_code error;
-  fs::create_directories(path, error);
-  if (error) return ErrnoStatus(error.value(), absl::StrCat("make folder ", path));
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::StatusOr<ShardInfo> WriteShard(const std::string& job_folder, int64_t step,
                                      const Attempt& attempt, Rank rank,
                                      const std::vector<ShardTensor>& tensors) {
   const std::string folder = TemporaryFolder(job_folder, step, attempt);
-  RETURN_IF_ERROR(MakeFolder(folder));
+  RETURN_IF_ERROR(MakeFolders(folder));
   std::vector<SourceTensor> views;
   const auto key_of = [](const ShardTensor& tensor) {
     return tensor.key.empty() ? tensor.name : tensor.key;

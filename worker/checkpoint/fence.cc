@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
+#include "proto/base/beneath.h"
 #include "proto/base/status_macros.h"
 #include "worker/checkpoint/job_folder.h"
 
@@ -14,9 +15,7 @@ namespace fs = std::filesystem;
 absl::Status RaiseFence(const std::string& job_folder, const Attempt& attempt) {
   const std::string folder =
       absl::StrCat(job_folder, "/", TemporaryName(0, attempt.epoch.value(), attempt.job_uid));
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) return ErrnoStatus(error.value(), absl::StrCat("make folder ", folder));
+  RETURN_IF_ERROR(MakeFolders(folder));
   return SyncPath(job_folder);
 }
 

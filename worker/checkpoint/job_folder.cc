@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
+#include "proto/base/beneath.h"
 #include "proto/base/status_macros.h"
 #include "worker/checkpoint/checkpoint.h"
 
@@ -129,8 +130,8 @@ absl::StatusOr<std::string> PutAside(const std::string& job_folder, const std::s
     std::string aside = absl::StrCat(job_folder, "/", name(number));
     std::error_code ignored;
     if (std::filesystem::exists(aside, ignored)) continue;
-    if (std::rename(path.c_str(), aside.c_str()) == 0) return aside;
-    return ErrnoStatus(errno, absl::StrCat("rename ", path, " to ", aside));
+    RETURN_IF_ERROR(RenameFile(path, aside));
+    return aside;
   }
 }
 

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "proto/base/beneath.h"
 #include "proto/base/check.h"
 #include "proto/base/status_macros.h"
 #include "worker/checkpoint/strict_json.h"
@@ -149,11 +150,11 @@ absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(absl::string_view text,
 }
 
 absl::StatusOr<SafetensorsReader> SafetensorsReader::Open(const std::string& path) {
-  FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  absl::StatusOr<FileDescriptor> opened = OpenFile(path, O_RDONLY | O_NONBLOCK);
   // Somebody, a file server perhaps, has a lease of the file and gives it up for who waits.
-  if (file.get() < 0 && errno == EWOULDBLOCK)
-    file = FileDescriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file.valid()) return ErrnoStatus(errno, absl::StrCat("open ", path));
+  if (absl::IsUnavailable(opened.status())) opened = OpenFile(path, O_RDONLY);
+  if (!opened.ok()) return opened.status();
+  FileDescriptor file = *std::move(opened);
   struct stat info;
   if (::fstat(file.get(), &info) != 0) return ErrnoStatus(errno, absl::StrCat("stat ", path));
   if (!S_ISREG(info.st_mode)) return Malformed(path, "file", "another kind", "a regular file");

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "proto/base/beneath.h"
 #include "proto/base/status_macros.h"
 #include "worker/checkpoint/safetensors.h"
 #include "worker/checkpoint/strict_json.h"
@@ -106,12 +107,11 @@ absl::StatusOr<WrittenSafetensors> WriteSafetensors(
     const std::map<std::string, std::string>& metadata) {
   ASSIGN_OR_RETURN(std::vector<Placed> placed, Place(path, tensors));
   const std::string header = Header(metadata, &placed);
-  FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  if (!file.valid()) return ErrnoStatus(errno, absl::StrCat("open ", path));
+  ASSIGN_OR_RETURN(const FileDescriptor file, OpenFile(path, O_WRONLY | O_CREAT | O_TRUNC, 0644));
   Checksums checksums;
   if (absl::Status status = WriteTensors(file.get(), header, placed, path, &checksums);
       !status.ok()) {
-    ::unlink(path.c_str());
+    RemoveTree(path).IgnoreError();
     return status;
   }
   WrittenSafetensors written{checksums.Finish(path), {}};

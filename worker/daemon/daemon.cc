@@ -26,6 +26,7 @@
 #include "proto/tls/explain.h"
 #include "spdlog/spdlog.h"
 #include "worker/daemon/daemon_options.h"
+#include "worker/daemon/rights/trainer_user.h"
 
 namespace stretto::daemon {
 namespace {
@@ -48,15 +49,18 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options, con
   if (options.name.empty()) options.name = NameFromHost(node.host);
   RETURN_IF_ERROR(CompleteOptions(&options));
   ASSIGN_OR_RETURN(FileDescriptor lock, LockStateDir(options.state_dir));
+  ASSIGN_OR_RETURN(PreparedRights rights, RightsOf(options, node.slots.size()));
   std::unique_ptr<Daemon> daemon(
-      new Daemon(std::move(options), std::move(nvml), std::move(node), clock));
+      new Daemon(std::move(options), std::move(rights), std::move(nvml), std::move(node), clock));
   daemon->lock_ = std::move(lock);
   RETURN_IF_ERROR(daemon->Open());
   return daemon;
 }
 
-Daemon::Daemon(DaemonOptions options, std::unique_ptr<Nvml> nvml, Node node, const Clock& clock)
+Daemon::Daemon(DaemonOptions options, PreparedRights rights, std::unique_ptr<Nvml> nvml, Node node,
+               const Clock& clock)
     : options_(std::move(options)),
+      rights_(std::move(rights)),
       clock_(clock),
       gpus_(std::move(nvml), clock),
       node_(std::move(node)),
@@ -74,6 +78,7 @@ Daemon::Daemon(DaemonOptions options, std::unique_ptr<Nvml> nvml, Node node, con
                    .socket_path = SocketPath(options_),
                    .slots = node_.slots,
                    .interface_address = options_.interface_address,
+                   .rights = &rights_,
                    .fault = [this](const Slot& slot) { return FaultOf(slot, gpus_.Gpus()); },
                    .grace = options_.stop_grace},
                   folders_, relay_, clock, [this](int alive) { metrics_.SetTrainers(alive); }),
@@ -82,7 +87,8 @@ Daemon::Daemon(DaemonOptions options, std::unique_ptr<Nvml> nvml, Node node, con
           [this] { Wake(); }),
       inspector_({.trainer_binary = options_.trainer_binary,
                   .folder = options_.state_dir + "/inspection",
-                  .roots = Roots()},
+                  .roots = Roots(),
+                  .rights = &rights_},
                  [this] { Wake(); }) {}
 
 void Daemon::Wake() {
@@ -103,6 +109,7 @@ absl::Status Daemon::Open() {
                    ParseAddressList(options_.coordinator));
   coordinators_ = std::make_unique<CoordinatorChannels>(addresses, options_.tls);
   ASSIGN_OR_RETURN(trainers_, TrainerService::Start(SocketPath(options_), *this, *coordinators_));
+  RETURN_IF_ERROR(ShareSocket(rights_.rights, SocketPath(options_)));
   SessionHandler& handler = *this;
   link_ = std::make_unique<CoordinatorLink>(
       *coordinators_, handler, std::hash<std::string>()(incarnation_),

@@ -27,6 +27,7 @@
 #include "worker/daemon/nvml.h"
 #include "worker/daemon/position_watch.h"
 #include "worker/daemon/report_relay.h"
+#include "worker/daemon/rights/prepared_rights.h"
 #include "worker/daemon/run_folder.h"
 #include "worker/daemon/state_dir.h"
 #include "worker/daemon/supervisor.h"
@@ -57,6 +58,7 @@ struct DaemonOptions {
   bool insecure_metrics_beyond_loopback = false;
   bool insecure_tensors_beyond_loopback = false;
   std::string nvml_library = "libnvidia-ml.so.1";  // empty: offer no GPUs
+  RightsOptions rights;                            // of trainers
 };
 
 // Thread-safe. The destructor leaves trainers running for the next daemon to adopt.
@@ -67,7 +69,7 @@ class Daemon final : private SessionHandler, private TrainerServiceHandler {
   //   PERMISSION_DENIED  an address beyond loopback without the flag that allows it
   //   ALREADY_EXISTS     the state folder is in use
   //   UNAVAILABLE        the metrics port is in use
-  // and those of tls::CheckFiles, also for the certificate of another worker.
+  // and those of PrepareRights and tls::CheckFiles, also for the certificate of another worker.
   static absl::StatusOr<std::unique_ptr<Daemon>> Start(DaemonOptions options, const Clock& clock);
   ~Daemon() override;
 
@@ -86,7 +88,8 @@ class Daemon final : private SessionHandler, private TrainerServiceHandler {
   void StopTrainers();
 
  private:
-  Daemon(DaemonOptions options, std::unique_ptr<Nvml> nvml, Node node, const Clock& clock);
+  Daemon(DaemonOptions options, PreparedRights rights, std::unique_ptr<Nvml> nvml, Node node,
+         const Clock& clock);
   absl::Status Open();
   // Keeps the newest epoch, also for the next daemon.
   void NoteMembership(const std::string& cluster_id, int64_t epoch);
@@ -119,6 +122,7 @@ class Daemon final : private SessionHandler, private TrainerServiceHandler {
   void OnReport(const stretto::v1alpha1::RankReport& report) override;
 
   const DaemonOptions options_;
+  const PreparedRights rights_;
   const Clock& clock_;
   GpuWatch gpus_;
   const Node node_;

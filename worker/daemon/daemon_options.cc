@@ -133,6 +133,13 @@ absl::Status CompleteTrainer(DaemonOptions* options) {
 
 std::string SocketPath(const DaemonOptions& options) { return options.state_dir + "/trainer.sock"; }
 
+absl::StatusOr<PreparedRights> RightsOf(const DaemonOptions& options, size_t slots) {
+  return PrepareRights(
+      options.rights,
+      {options.state_dir, options.data_root, options.checkpoint_root, options.trainer_binary},
+      static_cast<int>(slots));
+}
+
 absl::Status CompleteOptions(DaemonOptions* options) {
   if (!IsValidName(options->name)) {
     return absl::InvalidArgumentError(absl::StrCat(

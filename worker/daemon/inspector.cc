@@ -12,10 +12,11 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <filesystem>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "proto/base/beneath.h"
+#include "proto/base/limits.h"
 #include "proto/base/status_macros.h"
 #include "worker/daemon/process.h"
 #include "worker/daemon/trainer_environment.h"
@@ -101,12 +102,12 @@ v1::Inspection Inspector::Look(const v1::Inspect& request) {
   *task.mutable_assign()->mutable_spec() = request.spec();
   task.mutable_assign()->set_attempt(1);
   const auto look = [&]() -> absl::StatusOr<v1::Inspection> {
-    std::error_code error;
-    std::filesystem::create_directories(options_.folder, error);
-    std::filesystem::remove(answer_file, error);
+    RETURN_IF_ERROR(MakeFolders(options_.folder));
+    RETURN_IF_ERROR(RemoveTree(answer_file));
     RETURN_IF_ERROR(WriteFileAtomic(task_file, task.SerializeAsString()));
     RETURN_IF_ERROR(RunTrainer(task_file, answer_file));
-    ASSIGN_OR_RETURN(const std::string bytes, ReadFile(answer_file));
+    ASSIGN_OR_RETURN(const std::string bytes,
+                     ReadSmallFile(answer_file, limits::kMessageBytes.value));
     v1::Inspection answer;
     if (!answer.ParseFromString(bytes)) return absl::InternalError("its answer is damaged");
     return answer;
@@ -124,7 +125,9 @@ absl::Status Inspector::RunTrainer(const std::string& task, const std::string& a
                    Spawn({.binary = options_.trainer_binary,
                           .args = {"inspect", task, answer},
                           .env = TrainerEnvironment(/*gpu_uuid=*/"", /*address=*/""),
-                          .output_fd = output.get()}));
+                          .output_fd = output.get(),
+                          .rights = options_.rights,
+                          .group = "stretto-inspection"}));
   ASSIGN_OR_RETURN(const FileDescriptor watch, WatchProcess(trainer));
   pollfd entries[] = {{.fd = watch.get(), .events = POLLIN, .revents = 0},
                       {.fd = stop_.get(), .events = POLLIN, .revents = 0}};

@@ -14,6 +14,7 @@
 #include "proto/base/mutex.h"
 #include "stretto/v1alpha1/trainer.pb.h"
 #include "stretto/v1alpha1/worker.pb.h"
+#include "worker/daemon/rights/prepared_rights.h"
 
 namespace stretto::daemon {
 
@@ -24,7 +25,8 @@ class Inspector {
     std::string trainer_binary;
     std::string folder;                            // for files of a look; made when it is needed
     stretto::v1alpha1::AttachResponse roots = {};  // data_root and checkpoint_root
-    absl::Duration limit = absl::Seconds(5);       // of a look; then the trainer is killed
+    const PreparedRights* rights = nullptr;   // of the trainer; borrowed; nullptr: the daemon's
+    absl::Duration limit = absl::Seconds(5);  // of a look; then the trainer is killed
     size_t most_waiting = 4;
   };
   // `wake` is called when Next() has something new, on a thread of its own.

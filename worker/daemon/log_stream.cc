@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "proto/base/beneath.h"
 #include "proto/base/files.h"
 #include "proto/base/status_macros.h"
 #include "proto/logs/line_filter.h"
@@ -99,8 +100,7 @@ absl::Status LogStreams::Stream::OpenLog(const std::string& log, const LogReques
   path = log;
   ASSIGN_OR_RETURN(filter, LineFilter::Make(request.selection()));
   if (request.selection().has_tail_lines()) newest = request.selection().tail_lines();
-  file = FileDescriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file.valid()) return absl::NotFoundError(path);
+  ASSIGN_OR_RETURN(file, OpenFile(path, O_RDONLY));
   offset = std::max<int64_t>(0, request.offset());
   // A position behind the end has no lines; a pipe, which has none, is read from its begin.
   if (offset > 0 && ::lseek(file.get(), offset, SEEK_SET) < 0)

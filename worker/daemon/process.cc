@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Spawns with posix_spawn: in its own session, with its output to a descriptor, without an
-// inherited signal mask, bound to a core. A process is identified by pid, start time and boot, read
-// from /proc, and watched and reaped by a pidfd. An adopted process is not our child, so its exit
-// status is unknown.
+// A child is forked and makes itself what was asked for: a session of its own, output to a
+// descriptor, default signals, a core, fewer rights. Between fork and execution it makes system calls
+// only, because other threads of this process may have held any lock. A process is identified by
+// pid, start time and boot, read from /proc, and watched and reaped by a pidfd. An adopted process is
+// not our child, so its exit status is unknown.
 
 #include "worker/daemon/process.h"
 
 #include <fcntl.h>
+#include <linux/close_range.h>
 #include <sched.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,6 +19,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -35,28 +37,6 @@ const std::string& BootId() {
   return id;
 }
 
-// Binds the calling thread to one core for its lifetime: a spawned process inherits it.
-class ScopedAffinity {
- public:
-  explicit ScopedAffinity(int core) {
-    if (core < 0 || core >= CPU_SETSIZE) return;
-    if (sched_getaffinity(0, sizeof(before_), &before_) != 0) return;
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(core, &one);
-    bound_ = sched_setaffinity(0, sizeof(one), &one) == 0;
-  }
-  ~ScopedAffinity() {
-    if (bound_) sched_setaffinity(0, sizeof(before_), &before_);
-  }
-  ScopedAffinity(const ScopedAffinity&) = delete;
-  ScopedAffinity& operator=(const ScopedAffinity&) = delete;
-
- private:
-  cpu_set_t before_;
-  bool bound_ = false;
-};
-
 std::vector<char*> Pointers(std::vector<std::string>& strings) {
   std::vector<char*> pointers;
   for (std::string& s : strings) pointers.push_back(s.data());
@@ -64,35 +44,91 @@ std::vector<char*> Pointers(std::vector<std::string>& strings) {
   return pointers;
 }
 
-// Owns the two attribute objects of posix_spawn.
-struct SpawnPlan {
-  SpawnPlan() {
-    posix_spawn_file_actions_init(&files);
-    posix_spawnattr_init(&attributes);
-  }
-  ~SpawnPlan() {
-    posix_spawn_file_actions_destroy(&files);
-    posix_spawnattr_destroy(&attributes);
-  }
-  SpawnPlan(const SpawnPlan&) = delete;
-  SpawnPlan& operator=(const SpawnPlan&) = delete;
-
-  posix_spawn_file_actions_t files;
-  posix_spawnattr_t attributes;
+// What the child reads, made before the fork.
+struct ChildPlan {
+  const char* binary;
+  char* const* args;
+  char* const* env;
+  int output, group, core;
+  const TrainerRights* rights;  // nullptr: those of this process
 };
 
-void FillPlan(int output_fd, SpawnPlan* plan) {
-  posix_spawn_file_actions_addopen(&plan->files, 0, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&plan->files, output_fd, 1);
-  posix_spawn_file_actions_adddup2(&plan->files, output_fd, 2);
-  posix_spawn_file_actions_addclosefrom_np(&plan->files, 3);
-  sigset_t none, all;
-  sigemptyset(&none);
-  sigfillset(&all);
-  posix_spawnattr_setsigmask(&plan->attributes, &none);
-  posix_spawnattr_setsigdefault(&plan->attributes, &all);
-  posix_spawnattr_setflags(&plan->attributes,
-                           POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+// Every signal has its default action, and none is blocked.
+void ResetSignals() {
+  constexpr int kSignals = 64;
+  const uint64_t action[4] = {};  // the kernel's struct sigaction: the default, no flags, no mask
+  for (int signal = 1; signal <= kSignals; ++signal)
+    ::syscall(SYS_rt_sigaction, signal, action, nullptr, sizeof(uint64_t));  // not of SIGKILL
+  const uint64_t none = 0;
+  ::syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, nullptr, sizeof(none));
+}
+
+// Output, and nothing of ours behind it once the program is executed.
+int ArrangeFiles(int output) {
+  if (::dup2(output, 1) < 0 || ::dup2(output, 2) < 0) return errno;
+  const auto null_file = static_cast<int>(::syscall(SYS_openat, AT_FDCWD, "/dev/null", O_RDONLY));
+  if (null_file < 0 || ::dup2(null_file, 0) < 0) return errno;
+  if (::syscall(SYS_close_range, 3U, ~0U, CLOSE_RANGE_CLOEXEC) == 0) return 0;
+  // A kernel before 5.11. All descriptors of this program have the flag, those of libraries may not.
+  constexpr int kMostFiles = 1 << 16;
+  for (int file = 3; file < kMostFiles; ++file) ::syscall(SYS_fcntl, file, F_SETFD, FD_CLOEXEC);
+  return 0;
+}
+
+void BindTo(int core) {
+  if (core < 0 || core >= CPU_SETSIZE) return;
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(core, &one);
+  ::syscall(SYS_sched_setaffinity, 0, sizeof(one), &one);  // without it, it runs more slowly
+}
+
+// Executes the program, or returns what failed.
+FailedStep Execute(const ChildPlan& plan) {
+  if (::syscall(SYS_setsid) < 0) return {"begin a session", errno};
+  if (const int error = ArrangeFiles(plan.output)) return {"arrange its files", error};
+  if (plan.group >= 0 && ::write(plan.group, "0", 1) != 1) return {"join its control group", errno};
+  BindTo(plan.core);
+  if (plan.rights != nullptr) {
+    if (const FailedStep failed = KeepOnly(*plan.rights); failed.what != nullptr) return failed;
+  }
+  ResetSignals();
+  ::syscall(SYS_execve, plan.binary, plan.args, plan.env);
+  return {"", errno};
+}
+
+// Forks, and returns the child once it has executed its program. The text of a failed step is the
+// same address in both processes.
+absl::StatusOr<pid_t> Fork(const ChildPlan& plan) {
+  const std::string what = absl::StrCat("start trainer ", plan.binary);
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return ErrnoStatus(errno, what);
+  const FileDescriptor read_end(ends[0]);
+  FileDescriptor write_end(ends[1]);
+  const pid_t child = ::_Fork();
+  if (child < 0) return ErrnoStatus(errno, what);
+  if (child == 0) {
+    const FailedStep failed = Execute(plan);
+    [[maybe_unused]] const ssize_t n = ::write(write_end.get(), &failed, sizeof(failed));
+    ::_exit(127);
+  }
+  write_end = FileDescriptor();
+  FailedStep failed;
+  ssize_t size = 0;
+  do {
+    size = ::read(read_end.get(), &failed, sizeof(failed));
+  } while (size < 0 && errno == EINTR);
+  if (size != sizeof(failed)) return child;  // executed, or killed before, which its end shows
+  while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  return ErrnoStatus(failed.error,
+                     absl::StrCat(what, failed.what[0] == '\0' ? "" : ": ", failed.what));
+}
+
+// Another user has another home, or none.
+void ReplaceHome(const TrainerUser& user, std::vector<std::string>* env) {
+  std::erase_if(*env, [](const std::string& entry) { return absl::StartsWith(entry, "HOME="); });
+  if (!user.home.empty()) env->push_back(absl::StrCat("HOME=", user.home));
 }
 
 }  // namespace
@@ -118,16 +154,21 @@ absl::StatusOr<ProcessId> Spawn(const SpawnOptions& options) {
   std::vector<std::string> args = options.args;
   args.insert(args.begin(), options.binary);
   std::vector<std::string> env = options.env;
-  SpawnPlan plan;
-  FillPlan(options.output_fd, &plan);
-  pid_t pid = 0;
-  int error = 0;
-  {
-    const ScopedAffinity bound(options.core);
-    error = ::posix_spawn(&pid, options.binary.c_str(), &plan.files, &plan.attributes,
-                          Pointers(args).data(), Pointers(env).data());
+  ChildPlan plan{options.binary.c_str(), nullptr, nullptr, options.output_fd, -1,
+                 options.core,           nullptr};
+  FileDescriptor group;
+  if (options.rights != nullptr) {
+    plan.rights = &options.rights->rights;
+    if (plan.rights->user.has_value()) ReplaceHome(*plan.rights->user, &env);
+    if (options.rights->groups.has_value()) {
+      ASSIGN_OR_RETURN(group, options.rights->groups->Make(options.group));
+      plan.group = group.get();
+    }
   }
-  if (error != 0) return ErrnoStatus(error, absl::StrCat("start trainer ", options.binary));
+  const std::vector<char*> arg_pointers = Pointers(args), env_pointers = Pointers(env);
+  plan.args = arg_pointers.data();
+  plan.env = env_pointers.data();
+  ASSIGN_OR_RETURN(const pid_t pid, Fork(plan));
   absl::StatusOr<ProcessId> process = IdentifyProcess(pid);
   if (process.ok()) return process;
   // It has already exited. It is an unreaped child, so its pid cannot be reused yet.

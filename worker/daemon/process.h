@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "proto/base/files.h"
+#include "worker/daemon/rights/prepared_rights.h"
 
 namespace stretto::daemon {
 
@@ -28,15 +29,18 @@ absl::StatusOr<ProcessId> ParseProcessId(absl::string_view text);
 
 struct SpawnOptions {
   std::string binary;
-  std::vector<std::string> args;  // without argv[0]
-  std::vector<std::string> env;   // the whole environment, "NAME=value"
-  int output_fd = -1;             // becomes stdout and stderr; borrowed
-  int core = -1;                  // CPU to bind it to; -1: any that this process may use
+  std::vector<std::string> args;           // without argv[0]
+  std::vector<std::string> env;            // the whole environment, "NAME=value"
+  int output_fd = -1;                      // becomes stdout and stderr; borrowed
+  int core = -1;                           // CPU to bind it to; -1: any that this process may use
+  const PreparedRights* rights = nullptr;  // what it may do; borrowed; nullptr: what we may
+  std::string group = "";                  // name of its control group, if `rights` has groups
 };
 
 // Starts a process that leads its own session, with default signal handling, stdin from /dev/null
 // and none of our other descriptors. It does not die with its parent. Errors: NOT_FOUND,
-// PERMISSION_DENIED, UNAVAILABLE (it could not be executed; the message names the binary).
+// PERMISSION_DENIED, UNAVAILABLE (it could not be executed, or a right could not be taken away; the
+// message names the binary and the step).
 absl::StatusOr<ProcessId> Spawn(const SpawnOptions& options);
 
 // Returns the identity of a running process. Errors: NOT_FOUND (none, or a zombie).

@@ -7,6 +7,7 @@
 #include "worker/daemon/run_folder.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,10 +20,12 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "proto/base/beneath.h"
 #include "proto/base/ids.h"
 #include "proto/base/log.h"
 #include "proto/base/status_macros.h"
 #include "spdlog/spdlog.h"
+#include "worker/daemon/rights/trainer_user.h"
 
 namespace stretto::daemon {
 namespace {
@@ -49,8 +52,23 @@ std::vector<fs::path> Children(const fs::path& folder) {
   return paths;
 }
 
+// Reads a file that this daemon has written. Where trainers are of another user, they own the folder,
+// and might say in such a file which process to end.
+absl::StatusOr<std::string> ReadOwnFile(const std::string& path) {
+  ASSIGN_OR_RETURN(const FileDescriptor file, OpenFile(path, O_RDONLY));
+  struct stat info;
+  if (::fstat(file.get(), &info) != 0) return ErrnoStatus(errno, absl::StrCat("stat ", path));
+  if (info.st_uid != ::geteuid() && info.st_uid != 0) {
+    return absl::PermissionDeniedError(absl::StrCat(path, ": found a file of user ", info.st_uid,
+                                                    ", expected one of user ", ::geteuid()));
+  }
+  std::string content(info.st_size, '\0');
+  RETURN_IF_ERROR(ReadFully(file.get(), 0, info.st_size, content.data(), path));
+  return content;
+}
+
 absl::StatusOr<StoredRun> ReadRun(const fs::path& folder) {
-  ASSIGN_OR_RETURN(const std::string bytes, ReadFile((folder / "assignment").string()));
+  ASSIGN_OR_RETURN(const std::string bytes, ReadOwnFile((folder / "assignment").string()));
   Assign assign;
   if (!assign.ParseFromString(bytes)) {
     return absl::DataLossError(absl::StrCat((folder / "assignment").string(), " is not an Assign"));
@@ -80,7 +98,7 @@ absl::Status RunFolder::WriteProcess(const ProcessId& process) const {
 }
 
 absl::StatusOr<ProcessId> RunFolder::ReadProcess() const {
-  ASSIGN_OR_RETURN(const std::string text, ReadFile(path_ + "/pid"));
+  ASSIGN_OR_RETURN(const std::string text, ReadOwnFile(path_ + "/pid"));
   return ParseProcessId(text);
 }
 
@@ -91,9 +109,17 @@ bool RunFolder::Stopping() const { return ::access((path_ + "/stopping").c_str()
 absl::Status RunFolder::MarkDone() const { return WriteFileAtomic(path_ + "/done", ""); }
 bool RunFolder::Done() const { return ::access((path_ + "/done").c_str(), F_OK) == 0; }
 
+absl::Status RunFolder::GiveTo(const TrainerUser& user) const {
+  ASSIGN_OR_RETURN(const FileDescriptor folder, OpenFile(path_, O_RDONLY | O_DIRECTORY));
+  RETURN_IF_ERROR(daemon::GiveTo(user, folder, path_));
+  const absl::StatusOr<FileDescriptor> log = OpenFile(reports(), O_RDONLY | O_NOFOLLOW);
+  if (absl::IsNotFound(log.status())) return absl::OkStatus();
+  RETURN_IF_ERROR(log.status());
+  return daemon::GiveTo(user, *log, reports());
+}
+
 absl::StatusOr<FileDescriptor> RunFolder::OpenLog(const std::string& first_line) const {
-  FileDescriptor file(::open(log().c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0640));
-  if (!file.valid()) return ErrnoStatus(errno, absl::StrCat("open ", log()));
+  ASSIGN_OR_RETURN(FileDescriptor file, OpenFile(log(), O_WRONLY | O_APPEND | O_CREAT, 0640));
   RETURN_IF_ERROR(WriteAll(file.get(), absl::StrCat(first_line, "\n"), log()));
   return file;
 }
@@ -107,9 +133,7 @@ absl::StatusOr<RunFolder> RunFolders::Create(const Assign& assign, int32_t rank)
   const std::string path =
       absl::StrCat(root_, "/", assign.job_id(), "-", assign.job_uid().substr(0, kUidDigits),
                    "/epoch-", assign.epoch(), "/rank-", rank);
-  std::error_code error;
-  fs::create_directories(path, error);
-  if (error) return ErrnoStatus(error.value(), absl::StrCat("create folder ", path));
+  RETURN_IF_ERROR(MakeFolders(path));
   RETURN_IF_ERROR(WriteFileAtomic(path + "/assignment", assign.SerializeAsString()));
   return RunFolder(path);
 }
@@ -168,9 +192,7 @@ int RunFolders::Prune(int keep, const std::set<std::string>& job_uids_in_use) co
   });
   int deleted = 0;
   for (size_t i = std::max(keep, 0); i < jobs.size(); ++i) {
-    std::error_code error;
-    fs::remove_all(jobs[i].folder, error);
-    if (!error) ++deleted;
+    if (RemoveTree(jobs[i].folder.string()).ok()) ++deleted;
   }
   return deleted;
 }

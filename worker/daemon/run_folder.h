@@ -25,6 +25,7 @@
 #include "proto/base/files.h"
 #include "stretto/v1alpha1/worker.pb.h"
 #include "worker/daemon/process.h"
+#include "worker/daemon/rights/rights.h"
 #include "worker/daemon/trainers/rank_key.h"
 
 namespace stretto::daemon {
@@ -41,13 +42,17 @@ class RunFolder {
   std::string program() const { return path_ + "/program.txt"; }
 
   absl::Status WriteProcess(const ProcessId& process) const;
-  // Errors: NOT_FOUND (never started).
+  // Errors: NOT_FOUND (never started), PERMISSION_DENIED (not written by a daemon).
   absl::StatusOr<ProcessId> ReadProcess() const;
 
   absl::Status MarkStopping(const std::string& reason) const;
   bool Stopping() const;
   absl::Status MarkDone() const;
   bool Done() const;
+
+  // Gives the folder, and a report log that there is already, to the user of the trainer. The
+  // daemon's files in it remain the daemon's.
+  absl::Status GiveTo(const TrainerUser& user) const;
 
   // Opens trainer.log for appending and writes one line about the start of a trainer, so that a
   // full disk is detected here. Errors name the file; RESOURCE_EXHAUSTED if the disk is full.

@@ -42,6 +42,7 @@ class Supervisor {
     std::string socket_path;
     std::vector<Slot> slots;
     std::string interface_address = "127.0.0.1";  // for tensors
+    const PreparedRights* rights = nullptr;       // of trainers; borrowed; nullptr: the daemon's
     // Returns why nothing may run in that slot now; empty while healthy. Called before each start,
     // if given.
     std::function<std::string(const Slot&)> fault = nullptr;

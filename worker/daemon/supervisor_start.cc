@@ -84,6 +84,8 @@ void Supervisor::StartRanks(const Assignment& assign) {
     for (const auto& [key, process] : processes_) in_use.insert(key.job_uid);
   }
   folders_.Prune(options_.keep_jobs, in_use);
+  if (options_.rights != nullptr && options_.rights->groups.has_value())
+    options_.rights->groups->RemoveEnded();
   absl::Status failure;
   for (const v1::RankSlot& rank : assign->ranks()) {
     const RankKey key{assign->job_uid(), assign->epoch(), rank.rank()};
@@ -132,6 +134,10 @@ absl::Status Supervisor::StartRank(const Assignment& assign, const RankKey& key,
   spawn.env = TrainerEnvironment(here.gpu_uuid, options_.interface_address);
   spawn.output_fd = log->get();
   spawn.core = here.core;
+  spawn.rights = options_.rights;
+  spawn.group = absl::StrCat(kTrainerGroup, key.job_uid, "-", key.epoch, "-", key.rank);
+  if (options_.rights != nullptr && options_.rights->rights.user.has_value())
+    RETURN_IF_ERROR(folder.GiveTo(*options_.rights->rights.user));
 
   ProcessId process;
   {

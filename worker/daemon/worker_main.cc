@@ -98,6 +98,27 @@ void AddFlags(CLI::App& app, Flags& flags) {
       "the coordinator, and their files are read again when they change");
 }
 
+void AddFlagsOfTrainers(CLI::App& app, stretto::daemon::RightsOptions& rights) {
+  app.add_option("--trainer-user", rights.user,
+                 "user that trainers run as, NAME, UID or UID:GID, if this daemon runs as root "
+                 "(default: user stretto if it can use the folders, else root)");
+  app.add_option("--max-trainer-threads", rights.threads,
+                 "threads of a trainer and what it starts, where it has a control group or a user "
+                 "of its own (default: 4096)");
+  app.add_option("--max-trainer-files", rights.open_files,
+                 "files and connections that a trainer may have open (default: 65536)");
+  app.add_option("--max-trainer-memory-bytes", rights.memory_bytes,
+                 "memory of a trainer, which takes control groups (default: 0, no limit)");
+  app.add_option("--trainer-groups", rights.groups,
+                 "folder of a control group (version 2) in which each trainer gets one, or none "
+                 "(default: auto, the group that contains this daemon's if that can be changed)");
+  app.add_flag("--trainer-core-dumps", rights.core_dumps,
+               "let a trainer that crashes write a core dump, which contains weights and data");
+  app.add_flag("--insecure-trainer-calls", rights.all_calls,
+               "start trainers without the filter that refuses system calls which no trainer "
+               "needs, for debuggers and profilers");
+}
+
 // Blocks the signals in every thread and returns a descriptor to read them from.
 FileDescriptor TakeSignals() {
   sigset_t set;
@@ -143,6 +164,7 @@ int main(int argc, char** argv) {
   Flags flags;
   CLI::App app("Stretto worker daemon: runs trainers on this node for a coordinator.");
   AddFlags(app, flags);
+  AddFlagsOfTrainers(app, flags.daemon.rights);
   CLI11_PARSE(app, argc, argv);
   flags.daemon.lease = absl::Seconds(flags.lease_s);
   flags.daemon.stop_grace = absl::Seconds(flags.stop_grace_s);

@@ -8,13 +8,14 @@
 #include <cerrno>
 
 #include "absl/strings/str_cat.h"
+#include "proto/base/beneath.h"
 #include "proto/base/files.h"
+#include "proto/base/status_macros.h"
 
 namespace stretto {
 
 absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
-  FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file.valid()) return ErrnoStatus(errno, absl::StrCat("open ", path));
+  ASSIGN_OR_RETURN(const FileDescriptor file, OpenFile(path, O_RDONLY));
   struct stat info;
   if (::fstat(file.get(), &info) != 0) return ErrnoStatus(errno, absl::StrCat("stat ", path));
   if (!S_ISREG(info.st_mode)) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "proto/base/beneath.h"
 #include "proto/base/files.h"
 #include "proto/base/status_macros.h"
 #include "worker/checkpoint/safetensors.h"
@@ -86,8 +87,7 @@ absl::StatusOr<ModelSpec> ParseLlmcHeader(const LlmcHeader& header, int64_t file
 
 absl::StatusOr<std::unique_ptr<ModelSource>> OpenLlmc(const std::string& name,
                                                       const std::string& path) {
-  FileDescriptor opened(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!opened.valid()) return ErrnoStatus(errno, absl::StrCat("open ", path));
+  ASSIGN_OR_RETURN(FileDescriptor opened, OpenFile(path, O_RDONLY | O_NONBLOCK));
   struct stat info;
   if (::fstat(opened.get(), &info) != 0) return ErrnoStatus(errno, absl::StrCat("stat ", path));
   LlmcHeader header{};

@@ -20,7 +20,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "proto/base/beneath.h"
 #include "proto/base/files.h"
+#include "proto/base/status_macros.h"
 
 namespace stretto {
 namespace {
@@ -85,8 +87,7 @@ const char* NameOf(FlightPhase phase) {
 }
 
 absl::StatusOr<FlightRecorder> FlightRecorder::Create(const std::string& path) {
-  FileDescriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  if (!file.valid()) return ErrnoStatus(errno, absl::StrCat("open ", path));
+  ASSIGN_OR_RETURN(const FileDescriptor file, OpenFile(path, O_RDWR | O_CREAT | O_TRUNC, 0644));
   // Reserves the block, because a store to a hole on a full disk would raise SIGBUS.
   if (const int error = ::posix_fallocate(file.get(), 0, kPageBytes); error != 0) {
     return ErrnoStatus(error, absl::StrCat("allocate ", path));
@@ -189,8 +190,7 @@ std::vector<FlightChannel> ChannelsOf(const FlightPage& page, int64_t* last_ns) 
 }  // namespace
 
 absl::StatusOr<FlightState> ReadFlightRecord(const std::string& path) {
-  FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file.valid()) return ErrnoStatus(errno, absl::StrCat("open ", path));
+  ASSIGN_OR_RETURN(const FileDescriptor file, OpenFile(path, O_RDONLY));
   // Read, not mapped: a mapping could fault if the file is short. The kernel copies each word
   // whole.
   alignas(FlightPage) std::byte bytes[sizeof(FlightPage)];

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "proto/base/beneath.h"
 #include "proto/base/check.h"
 #include "proto/base/status_macros.h"
 #include "stretto/v1alpha1/worker.pb.h"
@@ -40,9 +41,8 @@ using v1alpha1::RankReport;
 
 absl::Status ReportReader::OpenFile() {
   if (file_.valid()) return absl::OkStatus();
-  file_ = FileDescriptor(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file_.valid()) return absl::OkStatus();
-  return ErrnoStatus(errno, absl::StrCat("open ", path_));
+  ASSIGN_OR_RETURN(file_, stretto::OpenFile(path_, O_RDONLY));
+  return absl::OkStatus();
 }
 
 absl::Status ReportReader::ReadOne(RankReport* report, int64_t* end) {
@@ -132,8 +132,7 @@ absl::StatusOr<std::vector<RankReport>> ReadAfter(const std::string& path, int64
 }
 
 absl::StatusOr<ReportLog> ReportLog::Open(const std::string& path) {
-  FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
-  if (!file.valid()) return ErrnoStatus(errno, absl::StrCat("open ", path));
+  ASSIGN_OR_RETURN(FileDescriptor file, OpenFile(path, O_WRONLY | O_CREAT | O_APPEND, 0644));
   ReportReader reader(path);
   while (true) {
     ASSIGN_OR_RETURN(const std::vector<RankReport> reports, reader.ReadNew());

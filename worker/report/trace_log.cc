@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "proto/base/beneath.h"
 #include "proto/base/status_macros.h"
 #include "stretto/v1alpha1/job.pb.h"
 #include "worker/report/record_file.h"
@@ -34,9 +35,9 @@ absl::Status Delete(const std::string& path) {
 }
 
 absl::StatusOr<FileDescriptor> OpenToRead(const std::string& path) {
-  FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.valid() || errno == ENOENT) return file;
-  return ErrnoStatus(errno, absl::StrCat("open ", path));
+  absl::StatusOr<FileDescriptor> file = OpenFile(path, O_RDONLY);
+  if (absl::IsNotFound(file.status())) return FileDescriptor();
+  return file;
 }
 
 // Whether the file still has this name, or neither exists.
@@ -72,10 +73,10 @@ absl::StatusOr<TraceLog> TraceLog::Create(const std::string& folder,
 
 absl::Status TraceLog::StartFile() {
   const std::string path = NewPath(folder_);
-  file_ = FileDescriptor(
-      ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644));
   size_ = 0;
-  return file_.valid() ? absl::OkStatus() : ErrnoStatus(errno, absl::StrCat("open ", path));
+  file_ = FileDescriptor();
+  ASSIGN_OR_RETURN(file_, OpenFile(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0644));
+  return absl::OkStatus();
 }
 
 void TraceLog::Add(const TraceRecord& record) {

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "proto/base/beneath.h"
 #include "proto/base/files.h"
 #include "proto/base/status_macros.h"
 #include "proto/spec/job/hash.h"
@@ -120,6 +121,10 @@ double OptimizerConfig::LearningRateAt(int64_t step) const {
 }
 
 absl::StatusOr<JobConfig> ConfigFrom(const v1alpha1::AttachResponse& task, Rank rank) {
+  // Names of the job are checked below. Whatever they lead to later is opened beneath these folders.
+  Confine(task.data_root(), Links::kBeneath);
+  Confine(task.checkpoint_root(), Links::kBeneath);
+  Confine(task.run_folder(), Links::kNone);
   JobConfig config;
   config.spec = spec::Normalize(task.assign().spec());
   const v1alpha1::JobSpec& spec = config.spec;

@@ -52,6 +52,20 @@ TEST_F(FilesTest, AllThreeOrNone) {
   EXPECT_TRUE(Files().empty());
 }
 
+// Who gives a secret by value must not find it in a message that somebody keeps.
+TEST_F(FilesTest, ASecretByValueIsRefusedAndNotShown) {
+  const Files good = Write(kUserCertificate);
+  Files files = good;
+  files.key = *ReadFile(good.key);
+  EXPECT_EQ(Fault(files), "--tls-key: found PEM text, expected the path of a file that has it");
+  files = good;
+  files.certificate = *ReadFile(good.certificate) + files.key;
+  EXPECT_EQ(Fault(files),
+            "--tls-certificate: found PEM text, expected the path of a file that has it");
+  files.key = "";  // before anything else is said about them
+  EXPECT_THAT(Fault(files), HasSubstr("--tls-certificate: found PEM text"));
+}
+
 // As for etcd: its CA alone, or with any certificate of ours.
 TEST_F(FilesTest, AClientOfAStrangerNeedsTheCaAlone) {
   const auto fault = [](const Files& files) {

@@ -2,13 +2,16 @@
 #include "worker/checkpoint/checkpoint.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <numeric>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "proto/base/beneath.h"
 #include "proto/base/box.h"
 #include "tests/worker/checkpoint/two_ranks.h"
+#include "worker/checkpoint/fence.h"
 
 namespace stretto {
 namespace {
@@ -18,6 +21,26 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::UnorderedElementsAre;
+
+// A link that takes the place of the job's folder, as for a trainer, which confines the root.
+TEST_F(CheckpointTest, AJobFolderThatBecameALinkTakesNothing) {
+  const std::string checkpoint = Save(20, 1);
+  const auto shards = WriteBoth(40, 1);
+  const TestFolder outside;
+  Confine(folder_.path(), Links::kBeneath);
+  fs::rename(job_, job_ + "-was");
+  fs::create_directory_symlink("../" + fs::path(outside.path()).filename().string(), job_);
+  fs::create_directory(outside / "step-00000020");
+  const auto refused = [](const absl::Status& status) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kPermissionDenied) << status;
+  };
+  refused(WriteRank(60, 1, 0).status());
+  refused(RaiseFence(job_, {Epoch(2), kRun}));
+  refused(Commit(job_, State(40, 1), shards, 0, {}).status());
+  refused(Checkpoint::Open(checkpoint).status());
+  Abandon(job_, 40, {Epoch(1), kRun});
+  EXPECT_EQ(std::distance(fs::recursive_directory_iterator(outside.path()), {}), 1);
+}
 
 TEST_F(CheckpointTest, AnyLayoutReadsWhatTwoRanksWrote) {
   const auto checkpoint = Checkpoint::Open(Save(20, 1));

@@ -15,6 +15,7 @@
 #include <future>
 
 #include "absl/strings/str_cat.h"
+#include "proto/base/beneath.h"
 #include "tests/worker/daemon/temp_dir.h"
 #include "worker/report/trace_log.h"
 
@@ -129,6 +130,24 @@ TEST_F(LogStreamTest, FollowsUntilTheRankHasEnded) {
   std::string rest;
   for (LogData data; !data.end(); rest += data.data()) data = Take();
   EXPECT_EQ(rest, "last words");
+}
+
+// A trainer may put links into its folder, and a pipe that nobody writes to.
+TEST_F(LogStreamTest, NothingButTheLogItselfIsRead) {
+  Confine(folders_.root(), Links::kNone);
+  std::ofstream(dir_.path() + "/key") << "secret\n";
+  std::filesystem::create_symlink(dir_.path() + "/key", path_);
+  Request(false);
+  LogData data = Take();
+  EXPECT_TRUE(data.end());
+  EXPECT_EQ(data.data(), "");
+  EXPECT_NE(data.error().find("found a symbolic link, expected none"), std::string::npos)
+      << data.error();
+  std::filesystem::remove(path_);
+  ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
+  Request(false, 2);
+  data = Take();
+  EXPECT_NE(data.error().find("expected a regular file"), std::string::npos) << data.error();
 }
 
 TEST_F(LogStreamTest, CancelAndResetEndStreams) {

@@ -9,9 +9,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "proto/base/version.h"
 #include "tests/worker/daemon/daemon_fixture.h"
 #include "worker/daemon/trainer_environment.h"
@@ -26,11 +30,11 @@ struct Outcome {
   std::string out;  // stdout and stderr
 };
 
-Outcome RunWorker(std::vector<std::string> args) {
+Outcome RunWorker(std::vector<std::string> args, const std::string& program = "stretto-worker") {
   TempDir dir;
   const std::string path = dir.path() + "/out";
   FileDescriptor out(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
-  const auto process = Spawn({std::string(kBinaries) + "/stretto-worker", std::move(args),
+  const auto process = Spawn({absl::StrCat(kBinaries, "/", program), std::move(args),
                               TrainerEnvironment("", "127.0.0.1"), out.get(), -1});
   EXPECT_TRUE(process.ok()) << process.status();
   int status = 0;
@@ -96,6 +100,37 @@ TEST_F(WorkerProgramTest, SaysItIsReadyAndStopsItsTrainersWhenToldToEnd) {
   EXPECT_EQ(WaitForExit(0).reason(), "Cancelled");
   EXPECT_TRUE(WaitForExit(1).stopped_by_daemon());
   EXPECT_FALSE(IsAlive(Trainer(0)));
+}
+
+// docs/reference/worker.md is what --help prints. STRETTO_REWRITE=1 writes the page.
+TEST_F(WorkerProgramTest, TheReferenceIsItsHelp) {
+  constexpr char kPage[] = STRETTO_SOURCE_DIR "/docs/reference/worker.md";
+  const Outcome help = RunWorker({"--help"});
+  ASSERT_EQ(help.code, 0) << help.out;
+  const std::string page = absl::StrCat(
+      "# Flags of stretto-worker\n\nThis page is generated: it is what `stretto-worker --help` "
+      "prints.\n\n```text\n",
+      absl::StrReplaceAll(help.out, {{absl::StrCat(kBinaries, "/"), ""}}), "```\n");
+  if (std::getenv("STRETTO_REWRITE") != nullptr) {
+    ASSERT_TRUE(WriteFileAtomic(kPage, page).ok());
+  }
+  EXPECT_EQ(ReadFile(kPage).value_or("no page"), page);
+}
+
+// A secret is in a file that a flag names, so no flag takes one.
+TEST_F(WorkerProgramTest, NoFlagTakesASecretByValue) {
+  for (const char* program : {"stretto-worker", "stretto-coordinator"}) {
+    const std::string help = absl::AsciiStrToLower(RunWorker({"--help"}, program).out);
+    ASSERT_THAT(help, HasSubstr("--tls-key"));
+    for (const char* word : {"password", "passphrase", "secret", "token", "credential"})
+      EXPECT_EQ(help.find(absl::StrCat("-", word)), std::string::npos) << program << " " << word;
+  }
+  const Outcome refused = RunWorker({"--coordinator", "127.0.0.1:1", "--state-dir", dir_.path(),
+                                     "--tls-ca", "ca", "--tls-certificate", "cert", "--tls-key",
+                                     "x\n-----BEGIN PRIVATE KEY-----\nMIIsecret"});
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_THAT(refused.out, HasSubstr("--tls-key: found PEM text"));
+  EXPECT_EQ(refused.out.find("MIIsecret"), std::string::npos) << refused.out;
 }
 
 TEST_F(WorkerProgramTest, TakesItsNameFromTheHostItIsTold) {

@@ -3,9 +3,11 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "proto/base/beneath.h"
 #include "tests/worker/data/llmc_file.h"
 #include "tests/worker/test_files.h"
 #include "worker/data/indexed_dataset.h"
+#include "worker/data/llmc_tokens.h"
 
 namespace stretto {
 namespace {
@@ -65,6 +67,19 @@ TEST_F(OpenTokensTest, WhatIsNotThereIsNamed) {
   EXPECT_EQ(Status("llmc:none/*").code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(Status("llmc:none").code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(Status("none").code(), absl::StatusCode::kNotFound);
+}
+
+// A link that takes the place of a file after its name was checked, as of a confined process.
+TEST_F(OpenTokensTest, AFileThatWasSwappedIsNotRead) {
+  Spill(folder_ / "secret.bin", LlmcFile({3}));
+  const auto path = DataPath("llmc:web/train_2.bin", folder_ / "root");
+  ASSERT_TRUE(path.ok()) << path.status();
+  std::filesystem::remove(*path);
+  std::filesystem::create_symlink("../../secret.bin", *path);
+  ASSERT_TRUE(LlmcTokens::Open("swapped", {*path}).ok());  // as every other process
+  Confine(folder_ / "root", Links::kBeneath);
+  const absl::Status status = LlmcTokens::Open("swapped", {*path}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kPermissionDenied) << status;
 }
 
 TEST_F(OpenTokensTest, NoFileOutsideTheRootIsRead) {

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "proto/base/beneath.h"
 #include "proto/base/files.h"
 #include "proto/base/status_macros.h"
 #include "worker/trainer/agreement/control.h"
@@ -18,9 +19,7 @@ namespace stretto::trainer {
 namespace {
 
 absl::Status Write(const std::string& path, const std::string& mark) {
-  std::error_code error;
-  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
-  if (error) return ErrnoStatus(error.value(), absl::StrCat("create the folder of ", path));
+  RETURN_IF_ERROR(MakeFolders(std::filesystem::path(path).parent_path()));
   return WriteFileAtomic(path, mark);
 }
 
@@ -46,10 +45,7 @@ absl::Status CheckSameFolder(const std::string& path, const std::string& mark,
   }));
   ASSIGN_OR_RETURN(const std::vector<std::string> verdicts,
                    ExchangeText(control, sees ? "sees" : ""));
-  if (writes) {
-    std::error_code ignored;
-    std::filesystem::remove(path, ignored);
-  }
+  if (writes) RemoveTree(path).IgnoreError();  // the next attempt replaces it
   if (verdicts[0].empty()) {
     if (writes) spdlog::warn("checkpoints cannot be written: {}", written.ToString());
     return absl::OkStatus();

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "proto/base/beneath.h"
 #include "proto/base/clock.h"
 #include "proto/base/files.h"
 #include "proto/base/printable.h"
@@ -170,11 +171,10 @@ void Sampling::Record(const v1alpha1::Samples& samples) const {
         {{"prompt", sample.prompt()}, {"text", sample.text()}, {"ending", sample.ending()}});
   }
   const std::string text = line.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
-  const FileDescriptor file(
-      ::open(config_.record.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
-  const absl::Status status = file.valid()
-                                  ? WriteAll(file.get(), text, config_.record)
-                                  : ErrnoStatus(errno, absl::StrCat("open ", config_.record));
+  const absl::StatusOr<FileDescriptor> file =
+      OpenFile(config_.record, O_WRONLY | O_CREAT | O_APPEND, 0644);
+  const absl::Status status =
+      file.ok() ? WriteAll(file->get(), text, config_.record) : file.status();
   if (!status.ok()) spdlog::warn("samples are not recorded: {}", std::string(status.message()));
 }
 
