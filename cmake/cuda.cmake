@@ -6,7 +6,12 @@ if(NOT STRETTO_CUDA MATCHES "^(AUTO|ON|OFF)$")
   message(FATAL_ERROR "STRETTO_CUDA is '${STRETTO_CUDA}', expected AUTO, ON or OFF")
 endif()
 if(NOT STRETTO_CUDA STREQUAL "OFF")
+  # For projects that require CMake 3.25 or newer, FindCUDAToolkit of 3.25 marks a library as
+  # deprecated that CUDA 13 no longer has, without looking whether it is there, and so fails.
+  set(required ${CMAKE_MINIMUM_REQUIRED_VERSION})
+  set(CMAKE_MINIMUM_REQUIRED_VERSION 3.24)
   find_package(CUDAToolkit QUIET)
+  set(CMAKE_MINIMUM_REQUIRED_VERSION ${required})
   if(CUDAToolkit_FOUND AND CUDAToolkit_NVCC_EXECUTABLE AND TARGET CUDA::cublasLt)
     set(STRETTO_HAVE_CUDA ON)
   elseif(STRETTO_CUDA STREQUAL "ON")

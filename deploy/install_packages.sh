@@ -4,7 +4,8 @@
 #
 #   deploy/install_packages.sh [--with-tests] [--with-full-tests] [--with-lint] [--with-cuda]
 #
-# --with-full-tests is for the coordinator's page in a browser and for container images, whose tests are skipped without it: 500 MB.
+# --with-full-tests is for tests that are skipped without it: the coordinator's page in a browser,
+# container images, and manifests on an API server. 1 GB.
 # --with-cuda also fetches the headers of cuDNN's frontend from PyPI (cudnn_frontend.txt) to /usr/local/share/cudnn-frontend,
 # where the build looks for them. CUDA itself comes from NVIDIA.
 #
@@ -22,7 +23,7 @@ tests=(libgtest-dev libgmock-dev python3-grpcio grpc-proto protobuf-compiler-grp
   python3-protobuf python3-setuptools python3-wheel python3-pandas
   python3-yaml python3-jsonschema python3-pip python3-venv iproute2 file debootstrap systemd sqlite3 etcd-server etcd-client e2fsprogs)
 
-full_tests=(chromium buildah podman runc netavark aardvark-dns iptables catatonit)
+full_tests=(chromium buildah podman runc netavark aardvark-dns iptables catatonit golang-go rsync)
 
 cuda=(python3-pip)
 headers=/usr/local/share/cudnn-frontend  # kernels/cuda/cudnn/CMakeLists.txt

@@ -7,7 +7,8 @@
 #
 #   --fast        without the tests labelled slow
 #   --full        also parity of every combination of schedule, layout and model (3,456 cases), the tables of faults
-#                 and of attacks, 20,000 executions of each fuzz target, the page in a browser, and the container image
+#                 and of attacks, 20,000 executions of each fuzz target, the page in a browser, the container images,
+#                 and the Kubernetes manifests on a real API server
 #   --sanitizers  also the unit tests under address, undefined-behaviour and thread sanitizers
 #   --lint        instead of the tests: the tidy rules, every source through clang with -Wthread-safety -Werror, and the
 #                 products through clang-tidy (.clang-tidy)
@@ -24,7 +25,7 @@ for argument in "$@"; do
     --full) full=ON ;;
     --sanitizers) sanitizers=true ;;
     --lint) lint=true ;;
-    *) sed -n '3,14s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+    *) sed -n '3,15s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
   esac
 done
 

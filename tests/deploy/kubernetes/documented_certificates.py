@@ -21,11 +21,14 @@ done
 """
 
 
+def certificate_commands(source):
+    return re.search(r"^stretto ca init.*?^done$", (source / "docs/KUBERNETES.md").read_text(), re.M | re.S)[0]
+
+
 def make_secrets(source, programs, folder):
     """Leaves folders stretto-ROLE-tls in `folder`, with the files that a pod of that role sees. `programs`: the build's bin."""
-    commands = re.search(r"^stretto ca init.*?^done$", (source / "docs/KUBERNETES.md").read_text(), re.M | re.S)[0]
     (folder / "kubectl").write_text(KUBECTL)
     (folder / "kubectl").chmod(0o700)
     environment = os.environ | {"PATH": f"{folder}:{programs}:{os.environ['PATH']}"}
-    done = subprocess.run(["bash", "-ec", f"umask 077\n{commands}"], cwd=folder, env=environment, capture_output=True, text=True)
+    done = subprocess.run(["bash", "-ec", f"umask 077\n{certificate_commands(source)}"], cwd=folder, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, f"the commands of docs/KUBERNETES.md failed:\n{done.stdout}{done.stderr}"
