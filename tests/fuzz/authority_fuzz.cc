@@ -21,6 +21,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (index.ok()) {
     std::string again;
     for (const ca::Issued& one : index->issued) again += ca::IssuedLine(one, one.begin);
+    for (const ca::Issued& one : index->issued) {
+      if (one.revoked) again += ca::RevokedLine(one.serial, one.reason, *one.revoked);
+    }
     const auto read = ca::ParseIndex(again);
     STRETTO_CHECK(read.ok() && read->issued.size() == index->issued.size());
     STRETTO_CHECK(read->whole == static_cast<int64_t>(again.size()));
@@ -35,5 +38,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   STRETTO_CHECK((*revocations)->count() >= 0);
   const absl::Status checked = (*revocations)->Check(std::string(text.substr(0, cut + 1)));
   STRETTO_CHECK(checked.ok() || IsPrintable(checked.message()));
+  // A file that turns bad leaves the lists as they were.
+  const int count = (*revocations)->count();
+  STRETTO_CHECK(!(*revocations)->Refresh() && (*revocations)->status().ok());
+  for (const absl::string_view good : {absl::string_view("none"), text.substr(cut + 4)}) {
+    fuzz::Folder::Get().Write("ca.crl", good);
+    STRETTO_CHECK((*revocations)->Refresh());
+    STRETTO_CHECK((*revocations)->status().ok() == (good != "none"));
+    STRETTO_CHECK((*revocations)->count() == count);
+  }
   return 0;
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The handshake of ranks. Whatever a stranger sends, the gate drops it, and whatever a stranger
-// answers, a rank takes it for no peer: neither knows the secret.
+// answers, a rank takes it for no peer: neither knows the secret. The input "a friend" is a rank that
+// does, and is let in.
 #include <fcntl.h>
 
 #include <cstddef>
@@ -31,6 +32,11 @@ class OpenGate {
   OpenGate() : gate_(*stretto::Gate::Listen("127.0.0.1")) {
     gate_->Open(Member(1));
     port_ = stretto::ParseAddress(gate_->address())->port;
+  }
+  void LetIn() {
+    const absl::Duration deadline = stretto::Clock::Real().Monotonic() + absl::Seconds(10);
+    STRETTO_CHECK(stretto::ConnectToGate(gate_->address(), Member(2), 1, deadline).ok());
+    STRETTO_CHECK(gate_->Await(2, deadline).ok());
   }
   void Visit(absl::string_view bytes) {
     const int64_t before = gate_->strangers();
@@ -82,6 +88,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static OpenGate& gate = *new OpenGate;
   static Stranger& stranger = *new Stranger;
   const absl::string_view bytes = stretto::fuzz::TextOf(data, size);
+  if (bytes == "a friend") gate.LetIn();
   gate.Visit(bytes);
   stranger.Deceive(bytes);
   return 0;

@@ -2,7 +2,8 @@
 
 // Files of framed records: any bytes as a report log and as a trace are read to their end, damage
 // and torn records included. A log that is opened again can be appended to, and the record is read.
-// The same bytes as the page of a trainer's position, and as the text of a program.
+// The same bytes as the page of a trainer's position, and as the text of a program. What a trainer
+// writes of its position, and of steps, is read.
 //
 // A checksum guards a record, so an input is also taken for messages, each after two bytes with its
 // length, which are framed here; bytes that are no whole message come behind them as they are.
@@ -48,7 +49,7 @@ void ReadReports(absl::string_view bytes) {
   stretto::v1alpha1::RankReport report;
   report.mutable_exit()->set_reason("Completed");
   if (log->last_sequence() >= (int64_t{1} << 40)) return;
-  STRETTO_CHECK(log->Append(&report).ok());
+  STRETTO_CHECK(log->Append(&report).ok() && log->Sync().ok());
   const auto after = stretto::ReadAfter(path, report.sequence() - 1);
   STRETTO_CHECK(after.ok() && after->size() == 1 && after->front().exit().reason() == "Completed");
 }
@@ -68,6 +69,67 @@ void ReadTrace(absl::string_view bytes) {
   }
 }
 
+void WriteTrace(absl::string_view bytes) {
+  const std::string folder = Folder::Get().Path("written");
+  std::filesystem::create_directory(folder);
+  stretto::v1alpha1::TraceRecord program, step;
+  program.mutable_program()->set_operation_count(0);
+  auto log = *stretto::TraceLog::Create(folder, {program}, /*max_bytes=*/256);
+  for (size_t i = 0; i < bytes.size() && i < 8; ++i) {
+    step.mutable_step()->set_step(1 + static_cast<int64_t>(i));
+    step.mutable_step()->mutable_report()->set_tokens(static_cast<unsigned char>(bytes[i]));
+    log.Add(step);
+    STRETTO_CHECK(log.Commit().ok());
+  }
+  auto reader = *stretto::TraceReader::Open(folder, 0, 0);
+  while (true) {
+    const auto record = reader.Next();
+    STRETTO_CHECK(record.ok() || bytes.empty());
+    if (!record.ok() || !record->has_value()) return;
+    STRETTO_CHECK((*record)->has_program() || (*record)->has_step());
+  }
+}
+
+// Each byte is something that the trainer does.
+void WritePosition(absl::string_view bytes) {
+  const std::string path = Folder::Get().Path("written.bin");
+  auto recorder = *stretto::FlightRecorder::Create(path);
+  int64_t time = 0;
+  int channel = recorder.AddChannel("tp");
+  for (const char c : bytes.substr(0, 64)) {
+    const absl::Duration now = absl::Nanoseconds(++time);
+    switch (c % 8) {
+      case 0:
+        recorder.SetStep(time, now);
+        break;
+      case 1:
+        recorder.SetPhase(stretto::FlightPhase::kForward, now);
+        break;
+      case 2:
+        recorder.SetOperation(stretto::FlightLane::kComm, time, now);
+        break;
+      case 3:
+        channel = recorder.AddChannel(bytes);
+        break;
+      case 4:
+        recorder.BeginCall(channel, now);
+        break;
+      case 5:
+        recorder.AwaitPeer(channel, c, c > 'a', now);
+        break;
+      case 6:
+        recorder.EndCall(channel, now);
+        break;
+      default:  // 7 and negative ones
+        recorder.Pulse(now, now);
+        recorder.Announce(now);
+    }
+  }
+  const auto state = stretto::ReadFlightRecord(path);
+  STRETTO_CHECK(state.ok() && state->last_update <= absl::Nanoseconds(time));
+  STRETTO_CHECK(state->channels.size() >= 1 && state->channels[0].group == "tp");
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -76,6 +138,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     ReadReports(file);
     ReadTrace(file);
   }
+  WriteTrace(bytes);
+  WritePosition(bytes);
   const std::string page = Folder::Get().Write("flight.bin", bytes);
   const auto state = stretto::ReadFlightRecord(page);
   if (state.ok()) stretto::NameOf(state->phase);

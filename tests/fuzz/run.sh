@@ -1,34 +1,38 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Builds the fuzz targets with clang under address and undefined-behaviour sanitizers, and runs each for a number of executions
-# from one seed, so that a run that found something finds it again. Prints a table of executions and of the lines that were
-# reached in the parsers of each target (coverage.py).
+# from one seed, so that a run that found something finds it again. Prints a table of what ran, and one of the lines that were
+# reached in each parser (coverage.py).
 #
-#   tests/fuzz/run.sh [--runs N] [--seconds N] [--seed N] [--report FILE] [--keep] [TARGET...]
+#   tests/fuzz/run.sh [--runs N] [--seconds N] [--seed N] [--report FILE] [--floor N] [--replay] [--keep] [TARGET...]
 #
 #   --runs N       executions of each target; 20000 by default
 #   --seconds N    longest time of a target, which then has fewer executions; 600 by default
 #   --seed N       1 by default
-#   --report FILE  where the table goes, in Markdown; build/fuzz.md by default
+#   --report FILE  where the tables go, in Markdown; build/fuzz.md by default
+#   --floor N      fails if fewer percent of a parser's lines are reached; 0 by default
+#   --replay       only the committed inputs, each once
 #   --keep         adds inputs that reach something new to tests/fuzz/corpus, the smallest that do
 #   TARGET         names of build/fuzz/fuzz_targets.txt, such as job_file; all by default
 #
 # Needs the Debian packages clang, libclang-rt-14-dev and llvm. What a target found is build/fuzz/found/TARGET-*; a finding
-# becomes a file of tests/fuzz/corpus/TARGET with the fix. Exit: 0 nothing found; 1 a finding; 2 usage; 77 no clang.
+# becomes a file of tests/fuzz/corpus/TARGET with the fix.
+# Exit: 0 nothing found; 1 a finding, or a parser below the floor; 2 usage; 77 no clang.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 usage() {
-  sed -n '7,14s/^# \{0,1\}//p' "$0" >&2
+  sed -n '7,16s/^# \{0,1\}//p' "$0" >&2
   exit 2
 }
-runs=20000 seconds=600 seed=1 report=build/fuzz.md keep=false chosen=()
+runs=20000 seconds=600 seed=1 report=build/fuzz.md floor=0 replay=false keep=false chosen=()
 while (($# > 0)); do
   case "$1" in
-    --runs | --seconds | --seed | --report)
+    --runs | --seconds | --seed | --report | --floor)
       (($# > 1)) || usage
       declare "${1#--}=$2"
       shift ;;
+    --replay) replay=true ;;
     --keep) keep=true ;;
     -*) usage ;;
     *) chosen+=("$1") ;;
@@ -45,48 +49,58 @@ for name in "${chosen[@]}"; do
   grep -q "^$name|" "$table" || { echo "fuzz: found no target '$name'; $table lists them" >&2; exit 2; }
 done
 is_chosen() { ((${#chosen[@]} == 0)) || [[ " ${chosen[*]} " == *" $1 "* ]]; }
-programs=()
+programs=() names=()
 while IFS='|' read -r name command _; do
-  if is_chosen "$name"; then programs+=("${command%% *}"); fi
+  if is_chosen "$name"; then names+=("$name") programs+=("${command%% *}"); fi
 done <"$table"
 cmake --build build/fuzz --target $(printf '%s\n' "${programs[@]}" | sort -u)
 
 export LLVM_PROFILE_FILE ASAN_OPTIONS=detect_leaks=1 LSAN_OPTIONS=suppressions=$PWD/tests/lsan.supp
-cat >"$report" <<EOF
-Fuzzing at $(git rev-parse --short HEAD 2>/dev/null || echo "an unknown commit"), $(date -u +%F), seed $seed.
+what="Fuzzing, seed $seed" limits=(-runs="$runs" -max_total_time="$seconds")
+if $replay; then what="Committed inputs" limits=(-runs=0); fi
+cat >"$report" <<EOT
+$what, at $(git rev-parse --short HEAD 2>/dev/null || echo "an unknown commit"), $(date -u +%F).
 
-| target | executions | found | functions of its parsers entered | lines of those |
-|---|---|---|---|---|
-EOF
+| target | executions | a second | committed inputs | all inputs | found |
+|---|---|---|---|---|---|
+EOT
 found=0 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-while IFS='|' read -r name command folders parsers; do
+statistic() { sed -n "s/^stat::$1: *//p" "$log" | tail -1; }
+while IFS='|' read -r name command folders parsers handlers; do
   is_chosen "$name" || continue
   read -ra words <<<"$command"
+  read -ra inputs <<<"$folders"
+  committed=$(find "${inputs[@]}" -maxdepth 1 -type f | wc -l)
   grown=build/fuzz/corpus/$name
   mkdir -p "$grown"
   LLVM_PROFILE_FILE=build/fuzz/profile/$name
-  rm -f "$LLVM_PROFILE_FILE"
+  rm -f "$LLVM_PROFILE_FILE" "$LLVM_PROFILE_FILE.lcov"
+  $replay || inputs=("$grown" "${inputs[@]}")
   status=0
-  # shellcheck disable=SC2086  # folders are words
-  "build/fuzz/bin/${words[0]}" "${words[@]:1}" -seed="$seed" -runs="$runs" -max_total_time="$seconds" -timeout=20 \
-    -rss_limit_mb=4096 -print_final_stats=1 -artifact_prefix="build/fuzz/found/$name-" "$grown" $folders >"$log" 2>&1 || status=$?
-  executions=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log" | tail -1)
+  "build/fuzz/bin/${words[0]}" "${words[@]:1}" -seed="$seed" "${limits[@]}" -timeout=20 -rss_limit_mb=4096 -print_final_stats=1 \
+    -artifact_prefix="build/fuzz/found/$name-" "${inputs[@]}" >"$log" 2>&1 || status=$?
   verdict=nothing
   if ((status != 0)); then
     found=$((found + 1)) verdict="**see build/fuzz/found/$name-***"
     tail -40 "$log"
   fi
+  executions=$(statistic number_of_executed_units) rate=$(statistic average_exec_per_sec)
+  all=$((committed + $(find "$grown" -type f | wc -l)))
+  echo "| $name | ${executions:--} | ${rate:--} | $committed | $all | $verdict |" | tee -a "$report"
   sources=()
-  for parser in $parsers; do sources+=("$PWD/$parser"); done
-  covered="- | -"  # where the program has died
+  for source in $parsers $handlers; do sources+=("$PWD/$source"); done
+  # Without a profile the program has died.
   if llvm-profdata merge -sparse "$LLVM_PROFILE_FILE" -o "$LLVM_PROFILE_FILE.data" 2>/dev/null; then
-    covered=$(tests/fuzz/coverage.py "build/fuzz/bin/${words[0]}" "$LLVM_PROFILE_FILE.data" "${sources[@]}")
+    llvm-cov export -format=lcov -instr-profile "$LLVM_PROFILE_FILE.data" "build/fuzz/bin/${words[0]}" "${sources[@]}" \
+      >"$LLVM_PROFILE_FILE.lcov"
   fi
-  echo "| $name | ${executions:--} | $verdict | $covered |" | tee -a "$report"
   if $keep; then
     LLVM_PROFILE_FILE=/dev/null "build/fuzz/bin/${words[0]}" "${words[@]:1}" -merge=1 tests/fuzz/corpus/"$name" "$grown" >/dev/null 2>&1
   fi
 done <"$table"
+low=0
+echo | tee -a "$report"
+tests/fuzz/coverage.py "$floor" "$table" build/fuzz/profile "${names[@]}" | tee -a "$report" || low=1
 echo "$report: $found targets found something"
-((found == 0))
+((found == 0 && low == 0))

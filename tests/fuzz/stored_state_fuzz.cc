@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // What the coordinator stores: bodies of records, rows of etcd, pages of a damaged database. Any
-// bytes are read or refused, and what was read is written and read the same. A checksum guards a
-// row, so the bytes are also taken for what is in a row that is whole.
+// bytes are read or refused, and what was read is written and read the same. Checksums guard rows
+// and the frames of a database's log, so the bytes are also taken for what is in a row that is whole,
+// and for what a log does.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -53,6 +54,10 @@ void ReadRows(const std::string& text) {
                StoredBlob{text}, text});
   ReadColumns({"id", text});
   ReadColumns({text.empty() ? 0 : text[0]});
+  const Columns commit = ColumnsOf(CommitRow{.id = text, .parts = 2, .transaction = text});
+  for (const std::string& row : {EncodeRow("commit", commit), EncodeRow("commit", {text})}) {
+    DecodeCommit({.key = "fuzz", .value = row}).status().IgnoreError();
+  }
   for (const std::string& row : {text, EncodeRow("parts", {StoredBlob{text}})}) {
     DecodeCommit({.key = "fuzz", .value = row}).status().IgnoreError();
     const auto part = DecodePart({.key = "fuzz", .value = row});
@@ -69,6 +74,72 @@ void ReadPages(absl::string_view bytes) {
   ForEachLeafRecord(image, [](const LeafRecord& record) { IsWhole("jobs", record.values); });
 }
 
+// The log of a database, whose checksums are right unless the input says otherwise.
+class Log {
+ public:
+  // Checksums have the order of bytes of one kind of machine or of the other.
+  explicit Log(bool big_endian) : big_endian_(big_endian) {
+    bytes_ = Number(big_endian ? 0x377f0683 : 0x377f0682) + Number(3'007'000) + Number(kPageBytes) +
+             Number(0) + kSalts;
+    Add(bytes_);
+    bytes_ += Number(first_) + Number(second_);
+  }
+  // `size` is that of the database after a transaction of which this is the last frame, or 0.
+  void Frame(uint8_t page, uint8_t size, bool is_wrong, char filling) {
+    const std::string head = Number(page) + Number(size), body(kPageBytes, filling);
+    Add(head);
+    Add(body);
+    bytes_ += head + kSalts + Number(first_ + (is_wrong ? 1 : 0)) + Number(second_) + body;
+  }
+  const std::string& bytes() const { return bytes_; }
+
+ private:
+  static constexpr char kSalts[] = "saltsalt";
+  static std::string Number(uint32_t value) {
+    std::string out;
+    for (int shift = 24; shift >= 0; shift -= 8) out += static_cast<char>(value >> shift & 0xff);
+    return out;
+  }
+  void Add(absl::string_view bytes) {
+    const auto word = [&](size_t at) {
+      uint32_t value = 0;
+      for (size_t i = 0; i < 4; ++i) {
+        value = value << 8 | static_cast<uint8_t>(bytes[at + (big_endian_ ? i : 3 - i)]);
+      }
+      return value;
+    };
+    for (size_t at = 0; at + 8 <= bytes.size(); at += 8) {
+      first_ += word(at) + second_;
+      second_ += word(at + 4) + first_;
+    }
+  }
+
+  const bool big_endian_;
+  uint32_t first_ = 0, second_ = 0;
+  std::string bytes_;
+};
+
+// Four bytes of the input say what a frame is; then at most a page of it is the database.
+void ReadLog(absl::string_view text) {
+  if (text.empty()) return;
+  Log log((text[0] & 1) != 0);
+  text.remove_prefix(1);
+  for (int frame = 0; frame < 8 && text.size() >= 4; ++frame) {
+    log.Frame(static_cast<uint8_t>(text[0]), static_cast<uint8_t>(text[1]), text[2] == 'x',
+              text[3]);
+    text.remove_prefix(4);
+  }
+  const auto& folder = stretto::fuzz::Folder::Get();
+  const std::string path = folder.Write("logged", text.substr(0, kPageBytes));
+  // The last frame may be torn.
+  const size_t torn = text.size() % 3;
+  folder.Write("logged-wal", log.bytes().substr(0, log.bytes().size() - torn));
+  const auto image = ReadPageImage(path);
+  STRETTO_CHECK(image.ok() && CheckLog(path).ok() == !image->log_damage.has_value());
+  STRETTO_CHECK(!image->log_damage ||
+                *image->log_damage < static_cast<int64_t>(log.bytes().size()));
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -76,6 +147,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   ReadBodies(text);
   ReadRows(text);
   ReadPages(text);
+  ReadLog(text);
   ReadPageImage(stretto::fuzz::Folder::Get().Write("database", text)).status().IgnoreError();
   return 0;
 }

@@ -42,6 +42,22 @@ void CheckMessage(const absl::Status& status) {
   STRETTO_CHECK(stretto::IsPrintable(status.message()));
 }
 
+void CheckQuotas(const stretto::coordinator::Quotas& quotas) {
+  for (const std::string& project : {std::string("none"), quotas.begin()->first}) {
+    const int64_t devices = stretto::coordinator::DevicesOf(quotas, project);
+    STRETTO_CHECK(devices > 0);
+    for (const int64_t ranks : {int64_t{1}, devices}) {
+      for (const int64_t waiting : {0, 1, 2, 1'000'000}) {
+        CheckMessage(stretto::coordinator::CheckQuota(quotas, project, ranks, waiting));
+      }
+    }
+    if (devices == INT64_MAX) continue;
+    const absl::Status over = stretto::coordinator::CheckQuota(quotas, project, devices + 1, 0);
+    STRETTO_CHECK(!over.ok());
+  }
+  STRETTO_CHECK(stretto::coordinator::CheckQuota({}, "any", INT64_MAX, INT64_MAX).ok());
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -57,13 +73,16 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto name = stretto::service::ParseName("jobs", text);
   CheckMessage(name.status());
   STRETTO_CHECK(!name.ok() || stretto::IsValidName(*name));
+  STRETTO_CHECK(!stretto::IsValidName(stretto::NewUid() + "-"));
   const auto token = stretto::service::ReadToken("jobs", text);
   CheckMessage(token.status());
   if (token.ok() && !token->empty()) {
     const std::string again = stretto::service::MakeToken("jobs", *token);
     STRETTO_CHECK(*stretto::service::ReadToken("jobs", again) == *token);
   }
-  CheckMessage(stretto::coordinator::ParseQuotas(absl::StrSplit(text, ' ')).status());
+  const auto quotas = stretto::coordinator::ParseQuotas(absl::StrSplit(text, ' '));
+  CheckMessage(quotas.status());
+  if (quotas.ok()) CheckQuotas(*quotas);
   CheckMessage(stretto::cli::ParseSteps(text).status());
   const auto folder = stretto::ParseFolderName(text);
   STRETTO_CHECK(!folder || (folder->step >= 0 && text.find('/') == std::string::npos));
