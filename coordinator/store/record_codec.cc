@@ -268,8 +268,20 @@ absl::Status CheckKnown(const std::string& object, const char* key, E value, E l
 // Runs `read` on the parsed body and turns everything nlohmann throws into a status.
 template <class F>
 absl::Status Decode(const std::string& body, const std::string& object, F read) {
+  // Of a number beyond 64 bits the library makes one with a fraction, and its conversion to an integer
+  // has no defined result.
+  bool fraction = false;
+  const auto watch = [&fraction](int, Json::parse_event_t event, const Json& value) {
+    fraction |= event == Json::parse_event_t::value && value.is_number_float();
+    return true;
+  };
   try {
-    read(Json::parse(body));
+    const Json json = Json::parse(body, watch);
+    if (fraction) {
+      return absl::DataLossError(
+          absl::StrCat("stored ", object, ": found a number that is no integer of 64 bits"));
+    }
+    read(json);
   } catch (const Json::exception& error) {
     return absl::DataLossError(absl::StrCat("stored ", object, " does not parse: ", error.what()));
   }

@@ -99,6 +99,7 @@ absl::Status TraceAssembler::Add(const v1alpha1::StreamJobTraceResponse& respons
     DropStep();
     rank_ = response.rank();
     program_.Clear();
+    has_program_ = false;
   }
   const v1alpha1::TraceRecord& record = response.record();
   if (record.has_program()) return AddProgram(record.program());
@@ -114,6 +115,7 @@ absl::Status TraceAssembler::AddProgram(const TraceProgram& part) {
   program_.MergeFrom(part);
   if (program_.operations_size() < program_.operation_count()) return absl::OkStatus();
   RETURN_IF_ERROR(CheckProgram(rank_, program_));
+  has_program_ = true;
   handlers_.on_program(rank_, program_);
   return absl::OkStatus();
 }
@@ -129,6 +131,9 @@ absl::Status TraceAssembler::AddStep(const TraceStep& part) {
   if (operations != program_.operation_count()) {
     return Wrong(rank_, "operations", absl::StrCat(operations),
                  absl::StrCat(program_.operation_count()));
+  }
+  if (!has_program_) {
+    return Wrong(rank_, "step", absl::StrCat(part.step()), "the program of the rank before it");
   }
   for (const TraceIntervals* intervals : {&step_.data_waits(), &step_.checkpoint_waits(),
                                           &step_.evaluations(), &step_.operations()}) {

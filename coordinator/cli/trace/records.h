@@ -55,6 +55,7 @@ class TraceAssembler {
   const Handlers handlers_;
   int rank_ = -1;
   v1alpha1::TraceProgram program_;
+  bool has_program_ = false;  // a whole one of `rank_`
   v1alpha1::TraceStep step_;  // step 0: none in progress
 };
 

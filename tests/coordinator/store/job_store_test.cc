@@ -337,6 +337,9 @@ TEST(SqliteStoreTest, RecordThatDoesNotParseIsDataLossNamingIt) {
   const absl::Status status = Open(path)->Load().status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(std::string(status.message()), StartsWith("stored job \"j\" does not parse: "));
+  ExecuteAsARelease(path, "UPDATE jobs SET body = '{\"attempt\": 99999999999999999999}'");
+  EXPECT_EQ(Open(path)->Load().status().message(),
+            "stored job \"j\": found a number that is no integer of 64 bits");
 }
 
 TEST(SqliteStoreTest, ValueThatThisBuildDoesNotKnowIsDataLossNamingTheRecord) {

@@ -120,6 +120,15 @@ TEST_F(AssemblerTest, NonsenseIsRefusedByName) {
   EXPECT_EQ(Add(4, step).message(), "trace of rank 4: found step 3 with intervals 9, expected 8");
 }
 
+// It has as many intervals as a program of no operations, but whoever draws it has another one.
+TEST_F(AssemblerTest, AnEmptyStepWithoutAProgramIsRefused) {
+  EXPECT_TRUE(Add(0, MakeProgram()).ok());
+  TraceStep step;
+  step.set_step(1);
+  EXPECT_EQ(Add(1, step).message(),
+            "trace of rank 1: found step 1, expected the program of the rank before it");
+}
+
 TEST_F(AssemblerTest, TimesWhoseSumsWouldOverflowAreRefused) {
   ASSERT_TRUE(Add(0, MakeProgram()).ok());
   int64_t number = 0;
