@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Causal attention per (sequence, head) on dense f32 copies, in blocks of query rows. Backward
-// recomputes the probabilities from lse, as in FlashAttention-2 (Dao 2023, section 3.1).
+// recomputes the probabilities from lse, as in FlashAttention-2 (Dao 2023, section 3.1). With
+// documents, a block leaves out the keys before the document of its first row, and rows mask those
+// before their own.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -17,8 +19,6 @@
 namespace stretto::cpu::STRETTO_CPU_OPS {
 
 namespace {
-
-constexpr int64_t kQueryBlock = 64;
 
 // Matrices of one key/value head and its group of query heads, [padded s][padded d]. The padding
 // columns are undefined, the padding rows 0. `_t` is transposed, in strips. Those of a block of
@@ -105,17 +105,21 @@ void TransposeHead(const AttentionShape& shape, const float* matrix, float* tran
   Transpose(matrix, Padded(shape.sequence_length), Padded(shape.head_dim), transposed);
 }
 
-// Returns the end of the last vector with a valid key, and sets scores between the valid keys and
-// it to minus infinity. Their exp is 0, so tiles that cross the diagonal add nothing.
-int64_t MaskAfter(float* scores, int64_t valid) {
-  const int64_t end = (valid + kLanes - 1) / kLanes * kLanes;
-  std::fill(scores + valid, scores + end, -std::numeric_limits<float>::infinity());
+// Returns the end of the last vector with a valid key, and sets scores before the valid keys, and
+// between them and it, to minus infinity. Their exp is 0, so tiles that cross the diagonal or the
+// beginning of a document add nothing.
+int64_t MaskAround(float* scores, const Keys& valid) {
+  constexpr float kMasked = -std::numeric_limits<float>::infinity();
+  const int64_t end = (valid.end + kLanes - 1) / kLanes * kLanes;
+  std::fill(scores, scores + valid.begin, kMasked);
+  std::fill(scores + valid.end, scores + end, kMasked);
   return end;
 }
 
-// Replaces x by exp(x * scale - its maximum) over the valid keys, and by 0 after. Returns the sum.
-float SoftmaxRow(float* x, int64_t valid, float scale, float* max) {
-  const int64_t end = MaskAfter(x, valid);
+// Replaces x by exp(x * scale - its maximum) over the valid keys, and by 0 around them. Returns the
+// sum.
+float SoftmaxRow(float* x, const Keys& valid, float scale, float* max) {
+  const int64_t end = MaskAround(x, valid);
   const float top = RowMax(x, end) * scale;
 #pragma omp simd
   for (int64_t i = 0; i < end; ++i) x[i] = Exp(x[i] * scale - top);
@@ -124,9 +128,9 @@ float SoftmaxRow(float* x, int64_t valid, float scale, float* max) {
 }
 
 // Replaces scores x by probabilities p = exp(x * scale - lse), and gradients of p by those of the
-// scores, p * (dp - delta) * scale. Both are 0 after the valid keys.
-void ScoreGradRow(float* x, float* dp, int64_t valid, float lse, float delta, float scale) {
-  const int64_t end = MaskAfter(x, valid);
+// scores, p * (dp - delta) * scale. Both are 0 around the valid keys.
+void ScoreGradRow(float* x, float* dp, const Keys& valid, float lse, float delta, float scale) {
+  const int64_t end = MaskAround(x, valid);
 #pragma omp simd
   for (int64_t i = 0; i < end; ++i) {
     x[i] = Exp(x[i] * scale - lse);
@@ -149,31 +153,33 @@ struct HeadDraws {
       : first_row(token) {
     if (dropout.on()) draws.emplace(dropout, keys, shape.first_head + head);
   }
-  // Returns the factors of query `row` for `count` keys.
-  const float* Row(int64_t row, int64_t count) const {
-    float* const factors = FactorBuffer(count);
-    draws->Factors(first_row + row, count, factors);
-    return factors;
+  // Returns the factors of query `row` for the keys [first, row].
+  const float* Row(int64_t row, int64_t first) const {
+    float* const factors = FactorBuffer(row + 1);
+    draws->Factors(first_row + row, row + 1, factors);
+    return factors + first;
   }
 };
 
 // out starts at the head's first element; lse is the head's.
 template <class T>
-void ForwardHead(const AttentionShape& shape, const HeadDraws& drop, const Matrices& m,
-                 const float* q, T* out, float* lse) {
+void ForwardHead(const AttentionShape& shape, const HeadDraws& drop, const Documents& documents,
+                 const Matrices& m, const float* q, T* out, float* lse) {
   const int64_t s = shape.sequence_length, d = shape.head_dim, width = Padded(d), ld = m.ld;
   const float scale = shape.scale();
   for (int64_t first = 0; first < s; first += kQueryBlock) {
-    const QueryRows block{first, std::min(kQueryBlock, s - first)};
+    const QueryRows block = BlockOf(shape, documents, first);
     MultiplyScores(block, d, {q + first * width, width, 1}, m.k_t, width, m.scores, ld);
     float inverse[kQueryBlock];
     for (int64_t row = 0; row < block.rows; ++row) {
-      const int64_t at = first + row, valid = at + 1;
+      const int64_t at = first + row;
+      const Keys valid(block, documents, at);
+      float* const scores = m.scores + row * ld + block.keys_from;
       float max = 0;
-      const float sum = SoftmaxRow(m.scores + row * ld, valid, scale, &max);
+      const float sum = SoftmaxRow(scores, valid, scale, &max);
       lse[at] = max + std::log(sum);
       inverse[row] = 1.0f / sum;
-      if (drop.draws) MultiplyRow(drop.Row(at, valid), valid, m.scores + row * ld);
+      if (drop.draws) MultiplyRow(drop.Row(at, block.keys_from), valid.end, scores);
     }
     MultiplyValues(block, width, m.scores, ld, m.v, m.rows);
     for (int64_t row = 0; row < block.rows; ++row) {
@@ -187,24 +193,25 @@ void ForwardHead(const AttentionShape& shape, const HeadDraws& drop, const Matri
 
 // Adds to m.dk and m.dv, or overwrites them if `fresh`.
 template <class T>
-void BackwardHead(const AttentionShape& shape, const HeadDraws& drop, const Matrices& m, bool fresh,
-                  const float* all_q, const float* lse, T* dq) {
+void BackwardHead(const AttentionShape& shape, const HeadDraws& drop, const Documents& documents,
+                  const Matrices& m, bool fresh, const float* all_q, const float* lse, T* dq) {
   const int64_t s = shape.sequence_length, d = shape.head_dim, width = Padded(d), ld = m.ld;
   const float scale = shape.scale();
   for (int64_t first = 0; first < s; first += kQueryBlock) {
-    const QueryRows block{first, std::min(kQueryBlock, s - first)};
+    const QueryRows block = BlockOf(shape, documents, first);
     const float* const q = all_q + first * width;
     const float* const dout = m.dout + first * width;
     MultiplyScores(block, d, {q, width, 1}, m.k_t, width, m.scores, ld);
     MultiplyScores(block, d, {dout, width, 1}, m.v_t, width, m.dscores, ld);
     for (int64_t row = 0; row < block.rows; ++row) {
-      const int64_t at = first + row, valid = at + 1;
-      float* const p = m.scores + row * ld;
-      float* const dp = m.dscores + row * ld;
-      const float* factors = drop.draws ? drop.Row(at, valid) : nullptr;
-      if (factors) MultiplyRow(factors, valid, dp);
+      const int64_t at = first + row;
+      const Keys valid(block, documents, at);
+      float* const p = m.scores + row * ld + block.keys_from;
+      float* const dp = m.dscores + row * ld + block.keys_from;
+      const float* factors = drop.draws ? drop.Row(at, block.keys_from) : nullptr;
+      if (factors) MultiplyRow(factors, valid.end, dp);
       ScoreGradRow(p, dp, valid, lse[at], m.delta[at], scale);
-      if (factors) MultiplyRow(factors, valid, p);
+      if (factors) MultiplyRow(factors, valid.end, p);
     }
     MultiplyValues(block, width, m.dscores, ld, m.k, m.rows);
     for (int64_t row = 0; row < block.rows; ++row) {
@@ -215,14 +222,16 @@ void BackwardHead(const AttentionShape& shape, const HeadDraws& drop, const Matr
   }
 }
 
-void CheckShapes(const AttentionShape& shape, const TensorView& qkv, const TensorView& context,
-                 const TensorView& lse) {
+void CheckShapes(const AttentionShape& shape, const TensorView& documents, const TensorView& qkv,
+                 const TensorView& context, const TensorView& lse) {
   STRETTO_CHECK(shape.kv_heads > 0 && shape.heads % shape.kv_heads == 0);
   STRETTO_CHECK(qkv.columns() == shape.qkv_columns());
   STRETTO_CHECK(context.columns() == shape.context_columns());
   STRETTO_CHECK(qkv.dtype == context.dtype && qkv.rows() == context.rows());
   STRETTO_CHECK(qkv.rows() % shape.sequence_length == 0);
   STRETTO_CHECK(lse.dtype == DType::kF32 && lse.count() == qkv.rows() * shape.heads);
+  if (documents.data == nullptr) return;
+  STRETTO_CHECK(documents.dtype == DType::kI32 && documents.count() == qkv.rows());
 }
 
 // Returns a head's part of lse for the sequence that starts at `token`.
@@ -241,9 +250,9 @@ void ForEveryGroup(const AttentionShape& shape, int64_t rows, F&& f) {
 }  // namespace
 
 // Scratch is not used: the copies need padding, and they are much smaller.
-void CpuOps::Attention(AttentionShape shape, Dropout dropout, TensorView keys, TensorView qkv,
-                       TensorView context, TensorView lse, TensorView) {
-  CheckShapes(shape, qkv, context, lse);
+void CpuOps::Attention(AttentionShape shape, Dropout dropout, TensorView keys, TensorView documents,
+                       TensorView qkv, TensorView context, TensorView lse, TensorView) {
+  CheckShapes(shape, documents, qkv, context, lse);
   const int64_t d = shape.head_dim, group = shape.heads / shape.kv_heads;
   const int64_t in_ld = shape.qkv_columns();
   const Matrices m(shape);
@@ -255,7 +264,8 @@ void CpuOps::Attention(AttentionShape shape, Dropout dropout, TensorView keys, T
       TransposeHead(shape, m.k, m.k_t);
       for (int64_t i = 0; i < group; ++i) {
         const int64_t head = kv * group + i;
-        ForwardHead(shape, HeadDraws(shape, dropout, keys, head, token), m, m.q + i * m.elements,
+        ForwardHead(shape, HeadDraws(shape, dropout, keys, head, token),
+                    Documents(documents, token), m, m.q + i * m.elements,
                     context.as<T>() + token * shape.context_columns() + head * d,
                     LseOf(shape, lse, token, head));
       }
@@ -264,9 +274,9 @@ void CpuOps::Attention(AttentionShape shape, Dropout dropout, TensorView keys, T
 }
 
 void CpuOps::AttentionGrad(AttentionShape shape, Dropout dropout, TensorView keys,
-                           TensorView dcontext, TensorView qkv, TensorView context, TensorView lse,
-                           TensorView dqkv, TensorView) {
-  CheckShapes(shape, qkv, context, lse);
+                           TensorView documents, TensorView dcontext, TensorView qkv,
+                           TensorView context, TensorView lse, TensorView dqkv, TensorView) {
+  CheckShapes(shape, documents, qkv, context, lse);
   STRETTO_CHECK(dqkv.dtype == qkv.dtype && dqkv.count() == qkv.count());
   STRETTO_CHECK(dcontext.dtype == qkv.dtype && dcontext.count() == context.count());
   const int64_t d = shape.head_dim, group = shape.heads / shape.kv_heads;
@@ -285,8 +295,9 @@ void CpuOps::AttentionGrad(AttentionShape shape, Dropout dropout, TensorView key
         const int64_t head = kv * group + i, out_at = token * out_ld + head * d;
         Load(shape, dcontext.as<T>() + out_at, out_ld, 1, m.dout);
         Deltas(shape, m.dout, context.as<T>() + out_at, m.delta);
-        BackwardHead(shape, HeadDraws(shape, dropout, keys, head, token), m, i == 0,
-                     m.q + i * m.elements, LseOf(shape, lse, token, head), din + i * d);
+        BackwardHead(shape, HeadDraws(shape, dropout, keys, head, token),
+                     Documents(documents, token), m, i == 0, m.q + i * m.elements,
+                     LseOf(shape, lse, token, head), din + i * d);
       }
       Store(shape, m.dk, din + group * d, in_ld);
       Store(shape, m.dv, din + (group + 1) * d, in_ld);

@@ -12,7 +12,8 @@ namespace {
 // CHECKs the shapes that both directions share.
 template <class T>
 AttentionCall<T> CallOf(const AttentionShape& shape, const Dropout& dropout, const TensorView& keys,
-                        const TensorView& qkv, const TensorView& context, const TensorView& lse) {
+                        const TensorView& documents, const TensorView& qkv,
+                        const TensorView& context, const TensorView& lse) {
   STRETTO_CHECK(shape.kv_heads > 0 && shape.heads % shape.kv_heads == 0);
   STRETTO_CHECK(qkv.columns() == shape.qkv_columns());
   STRETTO_CHECK(context.columns() == shape.context_columns());
@@ -35,6 +36,10 @@ AttentionCall<T> CallOf(const AttentionShape& shape, const Dropout& dropout, con
                                      .first_token = 0,
                                      .first_head = 0,
                                      .scale = 1}};
+  if (documents.data != nullptr) {
+    STRETTO_CHECK(documents.dtype == DType::kI32 && documents.count() == qkv.rows());
+    call.documents = documents.as<const int32_t>();
+  }
   if (!dropout.on()) return call;
   STRETTO_CHECK(keys.dtype == DType::kI32 && keys.count() >= kKeyCount);
   STRETTO_CHECK(dropout.threshold < (int64_t{1} << 32) && dropout.site < (1 << 16));
@@ -50,13 +55,17 @@ AttentionCall<T> CallOf(const AttentionShape& shape, const Dropout& dropout, con
 }  // namespace
 
 // Forward keeps everything on the chip and does not use scratch.
-void CudaOpsImpl::Attention(AttentionShape shape, Dropout dropout, TensorView keys, TensorView qkv,
-                            TensorView context, TensorView lse, TensorView) {
+void CudaOpsImpl::Attention(AttentionShape shape, Dropout dropout, TensorView keys,
+                            TensorView documents, TensorView qkv, TensorView context,
+                            TensorView lse, TensorView) {
   WithType(qkv.dtype, [&](auto type) {
     using T = decltype(type);
-    const AttentionCall<T> call = CallOf<T>(shape, dropout, keys, qkv, context, lse);
+    const AttentionCall<T> call = CallOf<T>(shape, dropout, keys, documents, qkv, context, lse);
     if constexpr (sizeof(T) == 2) {
-      if (AsksLibrary(dropout) && options_.attention->Attention(shape, qkv, context, lse)) return;
+      if (AsksLibrary(dropout, documents) &&
+          options_.attention->Attention(shape, qkv, context, lse)) {
+        return;
+      }
       if (TiledAttention(call, context.as<T>(), lse.as<float>())) return;
     }
     PlainAttention(call, context.as<T>(), lse.as<float>());
@@ -64,16 +73,17 @@ void CudaOpsImpl::Attention(AttentionShape shape, Dropout dropout, TensorView ke
 }
 
 void CudaOpsImpl::AttentionGrad(AttentionShape shape, Dropout dropout, TensorView keys,
-                                TensorView dcontext, TensorView qkv, TensorView context,
-                                TensorView lse, TensorView dqkv, TensorView scratch) {
+                                TensorView documents, TensorView dcontext, TensorView qkv,
+                                TensorView context, TensorView lse, TensorView dqkv,
+                                TensorView scratch) {
   STRETTO_CHECK(dqkv.dtype == qkv.dtype && dqkv.count() == qkv.count());
   STRETTO_CHECK(dcontext.dtype == qkv.dtype && dcontext.count() == context.count());
   STRETTO_CHECK(scratch.dtype == DType::kF32 &&
                 scratch.count() >= AttentionScratch(shape, qkv.rows()));
   WithType(qkv.dtype, [&](auto type) {
     using T = decltype(type);
-    const AttentionCall<T> call = CallOf<T>(shape, dropout, keys, qkv, context, lse);
-    if (sizeof(T) == 2 && AsksLibrary(dropout) && shape.library_scratch > 0 &&
+    const AttentionCall<T> call = CallOf<T>(shape, dropout, keys, documents, qkv, context, lse);
+    if (sizeof(T) == 2 && AsksLibrary(dropout, documents) && shape.library_scratch > 0 &&
         options_.attention->AttentionGrad(shape, dcontext, qkv, context, lse, dqkv, scratch)) {
       return;
     }

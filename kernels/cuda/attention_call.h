@@ -53,6 +53,30 @@ struct CallDraws {
   }
 };
 
+// Which queries and keys of a sequence are of one document.
+struct Documents {
+  const int32_t* first;  // where each token's document begins; null: all are of one document
+  int length;            // of the sequence
+
+  // Returns the first key that a query sees; 0 beyond the sequence.
+  __device__ __forceinline__ int FirstKey(int query) const {
+    return first == nullptr || query >= length ? 0 : first[query];
+  }
+  // Returns the end of the queries that see a key: the first one of a later document.
+  __device__ __forceinline__ int EndOfQueries(int key) const {
+    int low = first == nullptr ? length : key + 1, high = length;
+    while (low < high) {
+      const int middle = (low + high) / 2;
+      if (first[middle] > key) {
+        high = middle;
+      } else {
+        low = middle + 1;
+      }
+    }
+    return high;
+  }
+};
+
 template <class T>
 struct AttentionCall {
   const T* qkv;
@@ -60,6 +84,7 @@ struct AttentionCall {
   int length, sequences, heads, group, head_dim;
   float scale;  // of scores
   CallDraws draws;
+  const int32_t* documents = nullptr;  // of all rows, as in Documents
 
   __host__ __device__ int kv_heads() const { return heads / group; }
 
@@ -87,6 +112,9 @@ struct AttentionCall {
   template <class U>
   __device__ __forceinline__ U* LseOf(U* lse, int sequence, int head) const {
     return lse + (int64_t{sequence} * heads + head) * length;
+  }
+  __device__ __forceinline__ Documents DocumentsOf(int sequence) const {
+    return {documents == nullptr ? nullptr : documents + int64_t{sequence} * length, length};
   }
   __device__ __forceinline__ HeadDraws DrawsOf(int sequence, int head) const {
     return draws.OfHead(head, int64_t{sequence} * length);

@@ -11,7 +11,7 @@ namespace {
 template <int kDim, bool kDropped, bool kSmall>
 struct Tile {
   static constexpr int kHeadDim = kDim;
-  static constexpr bool kDrop = kDropped;
+  static constexpr bool kDrop = kDropped, kDocuments = false;
   static constexpr int kQueries = kSmall ? 64 : 128, kThreads = 128, kPerSm = kSmall ? 3 : 2;
   static constexpr int kKeys = kSmall && kDim == 128 ? 32 : 64;
   // The keys processed at once, as many as registers of large tiles allow.
@@ -30,8 +30,10 @@ struct Rows {
   Sums<kM, Tile::kHeadDim / 8> out = {};
   float max[kM][2], sum[kM][2];
   int first;  // query
+  HiddenKeys<Tile> hidden;
 
-  __device__ __forceinline__ explicit Rows(int first) : first(first) {
+  __device__ __forceinline__ Rows(int first, const Documents& documents)
+      : first(first), hidden(documents, first) {
     STRETTO_UNROLL
     for (int i = 0; i < kM * 2; ++i) {
       max[i / 2][i % 2] = -INFINITY;
@@ -45,7 +47,7 @@ struct Rows {
     if (key > (first | (kRowsOfVisit - 1))) return;  // the diagonal has been passed
     Sums<kM, kN> scores = {};
     MultiplyRows<Tile::kHeadDim>(q, k, scores);
-    if (key + Tile::kSlice > first) Mask(key, scores);
+    if (Tile::kDocuments || key + Tile::kSlice > first) Mask(key, scores);
     Softmax(scale, scores);
     if constexpr (Tile::kDrop) Drop(draws, key, scores);
     LeftFragment p[kM][kN / 2];
@@ -60,13 +62,14 @@ struct Rows {
       STRETTO_UNROLL
       for (int i = 0; i < kN * 4; ++i) {
         const int row = first + m * 16 + own.row + i % 4 / 2 * 8;
-        if (key + i / 4 * 8 + own.column + i % 2 > row) scores[m][i / 4][i % 4] = -INFINITY;
+        const int column = key + i / 4 * 8 + own.column + i % 2;
+        if (column > row || hidden.Has(m, i % 4 / 2, column)) scores[m][i / 4][i % 4] = -INFINITY;
       }
     }
   }
 
   // Replaces scores by exp(scaled score - maximum so far). Key 0 has been visited, so the maximum
-  // is finite.
+  // is finite, except before a row's document, where all that is added is 0.
   __device__ __forceinline__ void Softmax(float scale, Sums<kM, kN>& scores) {
     STRETTO_UNROLL
     for (int row = 0; row < kM * 2; ++row) {
@@ -75,7 +78,8 @@ struct Rows {
       STRETTO_UNROLL
       for (int i = 0; i < kN * 2; ++i) top = fmaxf(top, scores[m][i / 2][half * 2 + i % 2]);
       top = QuadMax(top);
-      const float shrink = Exp2((max[m][half] - top) * scale);
+      const float finite = Tile::kDocuments && top == -INFINITY ? 0.0f : top;
+      const float shrink = Exp2((max[m][half] - finite) * scale);
       max[m][half] = top;
       sum[m][half] *= shrink;
       STRETTO_UNROLL
@@ -83,7 +87,7 @@ struct Rows {
       STRETTO_UNROLL
       for (int i = 0; i < kN * 2; ++i) {
         float& score = scores[m][i / 2][half * 2 + i % 2];
-        score = Exp2(score * scale - top * scale);
+        score = Exp2(score * scale - finite * scale);
         sum[m][half] += score;
       }
     }
@@ -131,7 +135,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kPerSm)
     const QueryWork work(call, deal.items, item, Tile::kQueries);
     CopyTile<kHeadDim, Tile::kQueries, Tile::kThreads>(
         call.RowsOfQkv(call.qkv, work.sequence, call.QueryColumn(work.head)), work.first, queries);
-    Rows<Tile> rows(work.first + warp * Tile::kM * 16);
+    Rows<Tile> rows(work.first + warp * Tile::kM * 16, call.DocumentsOf(work.sequence));
     ForEachKeySlice<Tile>(call, work, stages, [&](const BF16* k, const BF16* v, int key) {
       rows.Visit(own, k, v, key, call.scale * kLog2E,
                  Tile::kDrop ? call.DrawsOf(work.sequence, work.head) : HeadDraws{});
@@ -148,8 +152,8 @@ bool CudaOpsImpl::TiledAttention(const AttentionCall<BF16>& call, BF16* context,
   using Large = Tile<64, false, false>;  // one for all: only sizes that all have are used
   const bool small = LongestDecides((call.length + Large::kQueries - 1) / Large::kQueries,
                                     call.sequences * call.heads, FillingBlocks(Large::kPerSm));
-  return WithTiles(call, small, [&](auto head_dim, auto drop, auto is_small) {
-    using T = Tile<decltype(head_dim)::value, decltype(drop)::value, decltype(is_small)::value>;
+  return WithTiles<Tile>(call, small, [&](auto tile) {
+    using T = typename decltype(tile)::type;
     const int tiles = (call.length + T::kQueries - 1) / T::kQueries;
     const Deal deal{tiles * call.sequences * call.heads, options_.sm_count};
     Walk("attention", deal.items, {T::kThreads, T::kPerSm, T::kSharedBytes}, Forward<T>, call, deal,

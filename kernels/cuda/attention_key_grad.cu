@@ -12,7 +12,7 @@ namespace {
 template <int kDim, bool kDropped, bool kSmall>
 struct Tile {
   static constexpr int kHeadDim = kDim;
-  static constexpr bool kDrop = kDropped;
+  static constexpr bool kDrop = kDropped, kDocuments = false;
   static constexpr int kKeys = kSmall ? 64 : 128, kThreads = 2 * kKeys, kPerSm = kSmall ? 2 : 1;
   static constexpr int kQueries = 64;
   static constexpr int kM = kKeys / (kThreads / kWarpSize) / 16;
@@ -31,9 +31,10 @@ struct Rows {
   Sums<kM, Tile::kHeadDim / 8> dk = {}, dv = {};
   int first;  // key
   float drop_scale;
+  HiddenQueries<Tile> hidden;
 
-  __device__ __forceinline__ Rows(int first, float drop_scale)
-      : first(first), drop_scale(drop_scale) {}
+  __device__ __forceinline__ Rows(int first, float drop_scale, const Documents& documents)
+      : first(first), drop_scale(drop_scale), hidden(documents, first) {}
 
   // Queries beyond the head's end are zeros with zero statistics, so they add nothing. scale: of
   // scores, times log2(e).
@@ -58,7 +59,8 @@ struct Rows {
           const float lse = i % 2 == 0 ? pair.x : pair.z, delta = i % 2 == 0 ? pair.y : pair.w;
           float d = dp[m][n][i], e = Exp2(p[m][n][i] * scale - lse);
           const int key = first + m * 16 + own.row + i / 2 * 8;
-          if (diagonal && key > query + n * 8 + own.column + i % 2) e = 0;
+          const int column = query + n * 8 + own.column + i % 2;
+          if ((diagonal && key > column) || hidden.Has(m, i / 2, column)) e = 0;
           const bool keep = !Tile::kDrop || (kept >> (4 * i) & 1) != 0;
           if constexpr (Tile::kDrop) d = keep ? d * drop_scale : 0.0f;
           dp[m][n][i] = e * (d - delta);
@@ -97,7 +99,10 @@ struct KeyWork {
     kv_head = i % call.kv_heads();
     sequence = i / call.kv_heads();
     first = item / per_tile * Tile::kKeys;  // the first are the longest
-    steps = (call.length - first + Tile::kQueries - 1) / Tile::kQueries;
+    const int end = Tile::kDocuments ? call.DocumentsOf(sequence).EndOfQueries(
+                                           std::min(first + Tile::kKeys, call.length) - 1)
+                                     : call.length;
+    steps = (end - first + Tile::kQueries - 1) / Tile::kQueries;
   }
   __device__ __forceinline__ int Head(int group, int step) const {
     return kv_head * group + step / steps;
@@ -158,7 +163,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kPerSm)
     CopyTile<kHeadDim, Tile::kKeys, Tile::kThreads>(call.RowsOfQkv(call.qkv, work.sequence, v),
                                                     work.first, values);
     load(0);
-    Rows<Tile> rows(work.first + own, call.draws.scale);
+    Rows<Tile> rows(work.first + own, call.draws.scale, call.DocumentsOf(work.sequence));
     for (int step = 0; step < work.steps * call.group; ++step) {
       AwaitCopies();
       __syncthreads();  // the step's queries have arrived; nobody reads the previous ones any more
@@ -184,8 +189,8 @@ bool CudaOpsImpl::TiledKeyGrad(const AttentionCall<BF16>& call, const Gradients&
   using Large = Tile<64, false, false>;  // one for all: only sizes that all have are used
   const bool small = LongestDecides((call.length + Large::kKeys - 1) / Large::kKeys,
                                     call.sequences * call.kv_heads(), FillingBlocks(Large::kPerSm));
-  return WithTiles(call, small, [&](auto head_dim, auto drop, auto is_small) {
-    using T = Tile<decltype(head_dim)::value, decltype(drop)::value, decltype(is_small)::value>;
+  return WithTiles<Tile>(call, small, [&](auto tile) {
+    using T = typename decltype(tile)::type;
     const int tiles = (call.length + T::kKeys - 1) / T::kKeys;
     const Deal deal{tiles * call.sequences * call.kv_heads(), options_.sm_count};
     Walk("attention_grad.keys", deal.items, {T::kThreads, T::kPerSm, T::kSharedBytes}, Backward<T>,

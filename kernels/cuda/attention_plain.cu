@@ -77,8 +77,9 @@ __global__ void Forward(AttentionCall<T> call, T* context, float* lse) {
     const auto k = call.RowsOfQkv(call.qkv, sequence, call.KeyColumn(head / call.group));
     const auto v = call.RowsOfQkv(call.qkv, sequence, call.ValueColumn(head / call.group));
 
+    const int begin = call.DocumentsOf(sequence).FirstKey(query);
     float max = -INFINITY, sum = 0;
-    for (int key = Lane(); key <= query; key += kWarpSize) {
+    for (int key = begin + Lane(); key <= query; key += kWarpSize) {
       const float score = Dot(q, k.Row(key), d) * call.scale, top = fmaxf(max, score);
       sum = sum * expf(max - top) + expf(score - top);
       max = top;
@@ -89,7 +90,7 @@ __global__ void Forward(AttentionCall<T> call, T* context, float* lse) {
 
     for (int column = 0; column < d; column += kColumns * kWarpSize) {
       float sums[kColumns] = {};
-      for (int first = 0; first <= query; first += kWarpSize) {
+      for (int first = begin; first <= query; first += kWarpSize) {
         const int key = first + Lane();
         __syncwarp();
         weights[Lane()] = key <= query ? expf(Dot(q, k.Row(key), d) * call.scale - top) *
@@ -175,9 +176,10 @@ __global__ void QueryGradient(AttentionCall<T> call, const T* dcontext,
     const int sequence = static_cast<int>(item / call.heads / call.length);
     const int query = static_cast<int>(item / call.heads % call.length);
     const Pairs<T> pairs(call, dcontext, statistics, sequence, head);
+    const int begin = call.DocumentsOf(sequence).FirstKey(query);
     for (int column = 0; column < d; column += kColumns * kWarpSize) {
       float sums[kColumns] = {};
-      for (int first = 0; first <= query; first += kWarpSize) {
+      for (int first = begin; first <= query; first += kWarpSize) {
         float p = 0, ds = 0;
         if (first + Lane() <= query) pairs.Weigh(query, first + Lane(), &p, &ds);
         __syncwarp();
@@ -200,12 +202,13 @@ __global__ void KeyGradient(AttentionCall<T> call, const T* dcontext,
     const int kv_head = static_cast<int>(item % kv_heads);
     const int sequence = static_cast<int>(item / kv_heads / call.length);
     const int key = static_cast<int>(item / kv_heads % call.length);
+    const int end = call.DocumentsOf(sequence).EndOfQueries(key);
     for (int column = 0; column < d; column += kColumns * kWarpSize) {
       float dk[kColumns] = {}, dv[kColumns] = {};
       for (int i = 0; i < call.group; ++i) {
         const Pairs<T> pairs(call, dcontext, statistics, sequence, kv_head * call.group + i);
-        for (int first = key; first < call.length; first += kWarpSize) {
-          const int count = UpToAWarp(call.length - first);
+        for (int first = key; first < end; first += kWarpSize) {
+          const int count = UpToAWarp(end - first);
           float p = 0, of_score = 0;
           if (Lane() < count) pairs.Weigh(first + Lane(), key, &p, &of_score);
           __syncwarp();

@@ -13,7 +13,7 @@ namespace {
 template <int kDim, bool kDropped, bool kSmall>
 struct Tile {
   static constexpr int kHeadDim = kDim;
-  static constexpr bool kDrop = kDropped;
+  static constexpr bool kDrop = kDropped, kDocuments = false;
   static constexpr int kQueries = kSmall ? 64 : 128, kThreads = 128, kPerSm = kSmall ? 3 : 2;
   static constexpr int kKeys = 32;
   static constexpr int kM = kQueries / (kThreads / kWarpSize) / 16;    // fragments of a warp's rows
@@ -32,10 +32,11 @@ struct Rows {
   RowStatistics statistics[kM][2];
   int first;  // query
   float drop_scale;
+  HiddenKeys<Tile> hidden;
 
   __device__ __forceinline__ Rows(int first, int length, const RowStatistics* of_sequence,
-                                  float drop_scale)
-      : first(first), drop_scale(drop_scale) {
+                                  float drop_scale, const Documents& documents)
+      : first(first), drop_scale(drop_scale), hidden(documents, first) {
     const LanePlace own = PlaceOfLane();
     STRETTO_UNROLL
     for (int i = 0; i < kM * 2; ++i) {
@@ -67,7 +68,9 @@ struct Rows {
           if constexpr (Tile::kDrop) d = kept >> i & 1 ? d * drop_scale : 0.0f;
           d = Exp2(p[m][n][i] * scale - row.lse) * (d - row.delta);
           const int query = first + m * 16 + own.row + i / 2 * 8;
-          dp[m][n][i] = diagonal && key + n * 8 + own.column + i % 2 > query ? 0.0f : d;
+          const int column = key + n * 8 + own.column + i % 2;
+          const bool unseen = (diagonal && column > query) || hidden.Has(m, i / 2, column);
+          dp[m][n][i] = unseen ? 0.0f : d;
         }
       }
     }
@@ -100,7 +103,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kPerSm)
     CopyTile<kHeadDim, Tile::kQueries, Tile::kThreads>(
         call.RowsOfContext(all.dcontext, work.sequence, work.head), work.first, dcontexts);
     Rows<Tile> rows(work.first + own, call.length,
-                    StatisticsOf(call, all.statistics, work.sequence, work.head), call.draws.scale);
+                    StatisticsOf(call, all.statistics, work.sequence, work.head), call.draws.scale,
+                    call.DocumentsOf(work.sequence));
     ForEachKeySlice<Tile>(call, work, stages, [&](const BF16* k, const BF16* v, int key) {
       rows.Visit(queries + own * kStride, dcontexts + own * kStride, k, v, key, call.scale * kLog2E,
                  Tile::kDrop ? call.DrawsOf(work.sequence, work.head) : HeadDraws{});
@@ -116,8 +120,8 @@ bool CudaOpsImpl::TiledQueryGrad(const AttentionCall<BF16>& call, const Gradient
   using Large = Tile<64, false, false>;  // one for all: only sizes that all have are used
   const bool small = LongestDecides((call.length + Large::kQueries - 1) / Large::kQueries,
                                     call.sequences * call.heads, FillingBlocks(Large::kPerSm));
-  return WithTiles(call, small, [&](auto head_dim, auto drop, auto is_small) {
-    using T = Tile<decltype(head_dim)::value, decltype(drop)::value, decltype(is_small)::value>;
+  return WithTiles<Tile>(call, small, [&](auto tile) {
+    using T = typename decltype(tile)::type;
     const int tiles = (call.length + T::kQueries - 1) / T::kQueries;
     const Deal deal{tiles * call.sequences * call.heads, options_.sm_count};
     Walk("attention_grad.queries", deal.items, {T::kThreads, T::kPerSm, T::kSharedBytes},

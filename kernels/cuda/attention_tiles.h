@@ -25,17 +25,29 @@ constexpr bool LongestDecides(int64_t tiles, int64_t heads, int64_t blocks) {
   return 8 * blocks > 5 * heads * (tiles + 1);
 }
 
-// Calls `body` with the call's head dimension, whether it drops, and `small` as constants, if there
-// are tiles for that dimension; otherwise returns false.
-template <class Body>
+// A tile for sequences of several documents. It leaves out what all of its rows leave out, and a
+// small one leaves out more.
+template <class SmallTile>
+struct OfDocuments : SmallTile {
+  static constexpr bool kDocuments = true;
+};
+
+// Calls `body` with the std::type_identity of the call's tile, if there are tiles for its head
+// dimension; otherwise returns false. Tile: by head dimension, whether it drops, and whether it is
+// small.
+template <template <int, bool, bool> class Tile, class Body>
 bool WithTiles(const AttentionCall<BF16>& call, bool small, Body body) {
   const auto with = [&](auto head_dim) {
     STRETTO_CHECK(reinterpret_cast<uintptr_t>(call.qkv) % 16 == 0);
+    constexpr int kDim = decltype(head_dim)::value;
     const auto with_size = [&](auto drop) {
-      if (small) {
-        body(head_dim, drop, std::true_type{});
+      using Small = Tile<kDim, decltype(drop)::value, true>;
+      if (call.documents != nullptr) {
+        body(std::type_identity<OfDocuments<Small>>{});
+      } else if (small) {
+        body(std::type_identity<Small>{});
       } else {
-        body(head_dim, drop, std::false_type{});
+        body(std::type_identity<Tile<kDim, decltype(drop)::value, false>>{});
       }
     };
     if (call.draws.threshold > 0) {
@@ -129,6 +141,45 @@ __device__ __forceinline__ void CopyTile(const HeadRows<const BF16>& from, int f
   }
 }
 
+// What documents hide from the rows of a warp's lane: keys before the first that a row of queries
+// sees, or queries from the end of those that see a row of keys.
+template <class Tile>
+struct HiddenKeys {
+  int from[Tile::kDocuments ? Tile::kM : 1][2];
+
+  // first: of the warp's queries.
+  __device__ __forceinline__ HiddenKeys(const Documents& documents, int first) {
+    if constexpr (Tile::kDocuments) {
+      const LanePlace own = PlaceOfLane();
+      STRETTO_UNROLL
+      for (int i = 0; i < Tile::kM * 2; ++i)
+        from[i / 2][i % 2] = documents.FirstKey(first + i * 8 + own.row);
+    }
+  }
+  __device__ __forceinline__ bool Has(int m, int half, int key) const {
+    if constexpr (Tile::kDocuments) return key < from[m][half];
+    return false;
+  }
+};
+template <class Tile>
+struct HiddenQueries {
+  int end[Tile::kDocuments ? Tile::kM : 1][2];
+
+  // first: of the warp's keys.
+  __device__ __forceinline__ HiddenQueries(const Documents& documents, int first) {
+    if constexpr (Tile::kDocuments) {
+      const LanePlace own = PlaceOfLane();
+      STRETTO_UNROLL
+      for (int i = 0; i < Tile::kM * 2; ++i)
+        end[i / 2][i % 2] = documents.EndOfQueries(first + i * 8 + own.row);
+    }
+  }
+  __device__ __forceinline__ bool Has(int m, int half, int query) const {
+    if constexpr (Tile::kDocuments) return query >= end[m][half];
+    return false;
+  }
+};
+
 // Calls visit(keys, values, key) for every slice of the keys that a tile of queries may see, from
 // the first on, through two stages of Tile::kKeys keys and values each. `key` is the slice's first.
 // Earlier asynchronous copies have arrived in shared memory when it is called.
@@ -143,9 +194,11 @@ __device__ __forceinline__ void ForEachKeySlice(const AttentionCall<BF16>& call,
     from.data += Tile::kHeadDim;  // values
     CopyTile<Tile::kHeadDim, kKeys, Tile::kThreads>(from, tile * kKeys, stage + kKeys * kStride);
   };
-  load(0);
+  const int begin =
+      Tile::kDocuments ? call.DocumentsOf(work.sequence).FirstKey(work.first) / kKeys : 0;
+  load(begin);
   const int end = std::min(work.first + Tile::kQueries, call.length);
-  for (int tile = 0; tile * kKeys < end; ++tile) {
+  for (int tile = begin; tile * kKeys < end; ++tile) {
     AwaitCopies();
     __syncthreads();  // the tile has arrived; nobody reads the previous one any more
     if ((tile + 1) * kKeys < end) load(tile + 1);

@@ -40,11 +40,11 @@ class MatrixProducts {
   virtual const char* error() const { return ""; }
 };
 
-// Attention by a library's kernels: bf16 without dropout, tensors as in Ops. A call that returns
-// false has had no effect, and our own kernels must do the work. Acceptance depends on the shape
-// but not on the number of sequences, so that slices of a batch are bitwise equal to the whole.
-// Bits of gradients may vary from run to run, where an implementation says so; all other bits are
-// those of every run.
+// Attention by a library's kernels: bf16 without dropout and documents, tensors as in Ops. A call
+// that returns false has had no effect, and our own kernels must do the work. Acceptance depends on
+// the shape but not on the number of sequences, so that slices of a batch are bitwise equal to the
+// whole. Bits of gradients may vary from run to run, where an implementation says so; all other
+// bits are those of every run.
 class FusedAttention {
  public:
   virtual ~FusedAttention() = default;

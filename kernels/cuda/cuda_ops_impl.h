@@ -69,8 +69,8 @@ class CudaOpsImpl final : public CudaOps {
                     TensorView dx, TensorView dw) override;
 
  private:
-  bool AsksLibrary(const Dropout& dropout) const {
-    return options_.attention != nullptr && !dropout.on();
+  bool AsksLibrary(const Dropout& dropout, const TensorView& documents) const {
+    return options_.attention != nullptr && !dropout.on() && documents.data == nullptr;
   }
   // attention_forward.cu, attention_query_grad.cu, attention_key_grad.cu: on tensor cores. Return
   // false when there are no tiles for this head_dim.

@@ -45,6 +45,12 @@ std::vector<Field> WorkRows() {
                "of the checkpoint. Without it such a job is refused: the same number would mean "
                "different text. Checkpoints then carry the tokenizer of the data.",
        .value = "false"},
+      {.path = "data.document_mask",
+       .help = "Lets a token attend to its own document alone where a sequence has several. "
+               "Positions count on over the sequence. On GPUs our own kernels then compute "
+               "attention, not cuDNN's.",
+       .value = "false",
+       .in_hash = InHash::kAdded},
 
       {.path = "parallelism",
        .help = "How many ranks share the model, and how many copies of it train.",

@@ -112,9 +112,9 @@ class SmRoomTest : public testing::Test {
     const TensorView scratch = Zeros(1, AttentionScratch(shape, rows), DType::kF32);
     return [=](CudaOps& ops) {
       if (gradient) {
-        ops.AttentionGrad(shape, {}, {}, dcontext, qkv, context, lse, dqkv, scratch);
+        ops.AttentionGrad(shape, {}, {}, {}, dcontext, qkv, context, lse, dqkv, scratch);
       } else {
-        ops.Attention(shape, {}, {}, qkv, context, lse, scratch);
+        ops.Attention(shape, {}, {}, {}, qkv, context, lse, scratch);
       }
       EXPECT_STREQ(ops.error(), "");
     };

@@ -13,10 +13,10 @@ STRETTO_ALL_MODES(AttentionTilesTest);
 constexpr Dropout kQuarter{.threshold = int64_t{1} << 30, .site = 6, .first_token = 40};
 
 void CheckAgainstCpu(Ops& ops, DType dtype, const AttentionShape& shape, const Dropout& dropout,
-                     int64_t sequences) {
+                     int64_t sequences, const DocumentBegins& begins = {}) {
   SCOPED_TRACE(testing::Message() << "head_dim " << shape.head_dim);
-  AttentionBatch want(DType::kF32, shape, dropout, sequences);
-  AttentionBatch got(dtype, shape, dropout, sequences);
+  AttentionBatch want(DType::kF32, shape, dropout, sequences, begins);
+  AttentionBatch got(dtype, shape, dropout, sequences, begins);
   want.Run(*MakeCpuOps());
   got.Run(ops);
   const bool bf16 = dtype == DType::kBF16;
@@ -76,6 +76,62 @@ TEST_P(AttentionTilesTest, SlicesGiveTheBitsOfTheWhole) {
     sliced.Run(*ops_, 2, 1);
     sliced.Run(*ops_, 0, 2);
     EXPECT_EQ(sliced.Bits(), whole.Bits());
+  }
+}
+
+// Boundaries within and between tiles, and tiles that a document does not reach.
+TEST_P(AttentionTilesTest, DocumentsMatchTheCpu) {
+  for (const int64_t head_dim : {48, 64, 80, 96, 128}) {
+    AttentionShape shape{
+        .sequence_length = 200, .heads = 2, .kv_heads = 1, .head_dim = head_dim, .first_head = 3};
+    CheckAgainstCpu(*ops_, GetParam().dtype, shape, {}, 1, {{0, 5, 64, 70, 149, 150}});
+    shape.heads = 1;
+    CheckAgainstCpu(*ops_, GetParam().dtype, shape, kQuarter, 1, {{0, 130}});
+  }
+}
+
+TEST_P(AttentionTilesTest, SlicesOfDocumentsGiveTheBitsOfTheWhole) {
+  const AttentionShape shape{.sequence_length = 133, .heads = 2, .kv_heads = 1, .head_dim = 64};
+  const DocumentBegins begins = {{0, 40}, {0, 64, 100, 132}, {0}};
+  for (const Dropout& dropout : {Dropout{}, kQuarter}) {
+    AttentionBatch whole(GetParam().dtype, shape, dropout, 3, begins);
+    AttentionBatch sliced(GetParam().dtype, shape, dropout, 3, begins);
+    whole.Run(*ops_);
+    sliced.Run(*ops_, 2, 1);
+    sliced.Run(*ops_, 0, 2);
+    EXPECT_EQ(sliced.Bits(), whole.Bits());
+  }
+}
+
+TEST_P(AttentionTilesTest, SequencesOfOneDocumentHaveTheBitsOfThoseWithoutDocuments) {
+  for (const int64_t head_dim : {48, 64, 128}) {
+    const AttentionShape shape{
+        .sequence_length = 140, .heads = 2, .kv_heads = 1, .head_dim = head_dim};
+    for (const Dropout& dropout : {Dropout{}, kQuarter}) {
+      AttentionBatch without(GetParam().dtype, shape, dropout, 2);
+      AttentionBatch with(GetParam().dtype, shape, dropout, 2, {{0}, {0}});
+      without.Run(*ops_);
+      with.Run(*ops_);
+      EXPECT_EQ(with.Bits(), without.Bits()) << "head_dim " << head_dim;
+    }
+  }
+}
+
+TEST_P(AttentionTilesTest, ADocumentDoesNotReachAnother) {
+  const AttentionShape shape{.sequence_length = 140, .heads = 1, .kv_heads = 1, .head_dim = 64};
+  const DocumentBegins begins = {{0, 50, 90}};
+  AttentionBatch before(GetParam().dtype, shape, {}, 1, begins);
+  AttentionBatch after(GetParam().dtype, shape, {}, 1, begins);
+  for (int64_t i = 50 * 192; i < 90 * 192; ++i) after.qkv.Set(i, 3);
+  for (int64_t i = 50 * 64; i < 90 * 64; ++i) after.dcontext.Set(i, 3);
+  before.Run(*ops_);
+  after.Run(*ops_);
+  for (int64_t row = 0; row < 140; ++row) {
+    if (row >= 50 && row < 90) continue;
+    for (int64_t i = row * 64; i < (row + 1) * 64; ++i)
+      ASSERT_EQ(after.context.At(i), before.context.At(i)) << "row " << row;
+    for (int64_t i = row * 192; i < (row + 1) * 192; ++i)
+      ASSERT_EQ(after.dqkv.At(i), before.dqkv.At(i)) << "row " << row;
   }
 }
 

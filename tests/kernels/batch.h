@@ -79,8 +79,8 @@ class Batch {
     ops.SwiGlu(in(0), out(14));
     ops.SwiGluGrad(in(0), out(14), out(13));
     ops.Rotary(shape, {}, false, in(4));
-    ops.Attention(shape, dropout, keys_.view(), in(4), out(8), stat(1), scratch.view());
-    ops.AttentionGrad(shape, dropout, keys_.view(), in(3), in(4), out(8), stat(1), out(9),
+    ops.Attention(shape, dropout, keys_.view(), {}, in(4), out(8), stat(1), scratch.view());
+    ops.AttentionGrad(shape, dropout, keys_.view(), {}, in(3), in(4), out(8), stat(1), out(9),
                       scratch.view());
     ops.GemmDgrad(in(1), weight, kHidden / 2, out(15));
     ops.CrossEntropyMax(in(5), vocab, column(2));

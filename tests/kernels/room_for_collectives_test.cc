@@ -47,7 +47,8 @@ TEST_F(RoomForCollectivesTest, AttentionHasOneBlockPerSm) {
   const auto grid_with = [&](int sm_limit, Tensor& context) {
     Tensor lse(DType::kF32, shape.heads, shape.sequence_length);
     ops_.LimitSms(sm_limit);
-    ops_.Attention(shape, {}, keys.view(), qkv.view(), context.view(), lse.view(), scratch.view());
+    ops_.Attention(shape, {}, keys.view(), {}, qkv.view(), context.view(), lse.view(),
+                   scratch.view());
     return Grid();
   };
   Tensor all(DType::kF32, kRows, shape.context_columns()), three = all, one = all;

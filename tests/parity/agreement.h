@@ -22,6 +22,7 @@ inline Layout BaselineOf(const Layout& layout, int tp_size) {
           .tp_size = tp_size,
           .dropout = layout.dropout,
           .other_options = layout.other_options,
+          .document_mask = layout.document_mask,
           .micro_batches = layout.micro_batches * layout.dp_size,
           .layers = layout.layers,
           .dtype = layout.dtype,

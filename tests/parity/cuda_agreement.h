@@ -43,6 +43,18 @@ inline std::vector<Layout> CudaLayouts() {
                          .dtype = dtype});
     }
   }
+  // Documents apart, in both families.
+  layouts.push_back({.schedule = "domino_row",
+                     .slices = {2, 2},
+                     .dropout = 0.1,
+                     .document_mask = true,
+                     .micro_batches = 2});
+  layouts.push_back({.family = Family::kLlama,
+                     .schedule = "domino_row",
+                     .slices = {1, 3},
+                     .recompute = Recompute::kFull,
+                     .document_mask = true,
+                     .dtype = DType::kBF16});
   // Stages, which have unlike programs, sliced on two ranks each, and with replicas.
   layouts.push_back({.schedule = "domino_row", .pp_size = 2, .slices = {2, 2}, .micro_batches = 3});
   layouts.push_back({.family = Family::kLlama,

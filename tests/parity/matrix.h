@@ -35,10 +35,11 @@ enum Axis : size_t {
   kCut,  // slices as equal as can be, or not
   kSplits,
   kDefer,
-  kMerge,    // nothing, slices, all micro-batches
-  kUpdate,   // behind the norm, or at once
-  kOptions,  // of the model: its family's, or others
-  kType,     // f32, bf16, f32 with a bf16 wire
+  kMerge,      // nothing, slices, all micro-batches
+  kUpdate,     // behind the norm, or at once
+  kOptions,    // of the model: its family's, or others
+  kDocuments,  // attention to the whole sequence, or to the own document
+  kType,       // f32, bf16, f32 with a bf16 wire
   kAxes,
 };
 inline constexpr std::array<int, kAxes> kValues = {kSchedules.size(),
@@ -61,6 +62,7 @@ inline constexpr std::array<int, kAxes> kValues = {kSchedules.size(),
                                                    3,
                                                    2,
                                                    3,
+                                                   2,
                                                    2,
                                                    2,
                                                    3};
@@ -186,6 +188,7 @@ inline Layout LayoutOf(const Row& row) {
           .merge_wgrads = row[kMerge] == 2 ? row[kMicroBatches] + 1 : row[kMerge],
           .defer_wgrads = 2 * row[kDefer],
           .update_at_once = row[kUpdate] == 1,
+          .document_mask = row[kDocuments] == 1,
           .micro_batches = micro_batches,
           .layers = layers,
           .dtype = row[kType] == 1 ? DType::kBF16 : DType::kF32,

@@ -49,6 +49,16 @@ inline int32_t TokenAt(const ModelSpec& model, int step, int sequence, int posit
   return static_cast<int32_t>(draw[0] % static_cast<uint32_t>(model.vocab_size));
 }
 
+// Where in its sequence the document of token `position` begins: every third token begins one.
+inline int32_t DocumentAt(int step, int sequence, int position) {
+  for (; position > 0; --position) {
+    const auto draw =
+        Philox(97, static_cast<uint64_t>(sequence * 1000 + position), static_cast<uint64_t>(step));
+    if (draw[0] % 3 == 0) break;
+  }
+  return position;
+}
+
 // What token `position` is to predict; kNoTarget if that does not count.
 inline int32_t TargetAt(const ModelSpec& model, const Options& options, int step, int sequence,
                         int position) {
@@ -113,6 +123,8 @@ class Rank {
       WriteTokens(plan_.buffers.targets, mb, first, [&](int sequence, int s) {
         return TargetAt(model, options_, batch, sequence, s);
       });
+      WriteTokens(plan_.buffers.documents, mb, first,
+                  [&](int sequence, int s) { return DocumentAt(batch, sequence, s); });
       int32_t* keys = View(plan_.buffers.keys, mb).as<int32_t>();
       keys[kSeedLow] = 17;
       keys[kSeedHigh] = 4;

@@ -18,9 +18,10 @@ namespace stretto::parity {
 
 using Doubles = std::vector<double>;
 
-// Tokens and targets of a step, sequence after sequence.
+// Tokens and targets of a step, sequence after sequence, and where each token's document begins;
+// empty: a sequence is one document.
 struct Batch {
-  std::vector<int32_t> tokens, targets;
+  std::vector<int32_t> tokens, targets, documents;
 };
 
 class ReferenceLoss {
@@ -39,7 +40,8 @@ class ReferenceLoss {
     int64_t targets = 0;
     const auto length = static_cast<size_t>(m_.sequence_length);
     for (size_t first = 0; first < batch.tokens.size(); first += length) {
-      const Doubles logits = Logits(&batch.tokens[first]);
+      const Doubles logits =
+          Logits(&batch.tokens[first], batch.documents.empty() ? nullptr : &batch.documents[first]);
       for (size_t s = 0; s < length; ++s) {
         const int32_t target = batch.targets[first + s];
         if (target == kNoTarget) continue;
@@ -109,7 +111,7 @@ class ReferenceLoss {
   }
 
   // Per head the columns of its query, key and value follow each other.
-  Doubles Attention(const Doubles& qkv) const {
+  Doubles Attention(const Doubles& qkv, const int32_t* documents) const {
     const auto length = static_cast<size_t>(m_.sequence_length),
                heads = static_cast<size_t>(m_.heads), dim = static_cast<size_t>(m_.head_dim());
     const auto at = [&](size_t s, size_t head, size_t part) {
@@ -120,15 +122,16 @@ class ReferenceLoss {
       for (size_t s = 0; s < length; ++s) {
         Doubles weights;
         double sum = 0;
-        for (size_t t = 0; t <= s; ++t) {
+        const size_t first = documents == nullptr ? 0 : static_cast<size_t>(documents[s]);
+        for (size_t t = first; t <= s; ++t) {
           double score = 0;
           for (size_t d = 0; d < dim; ++d) score += at(s, head, 0)[d] * at(t, head, 1)[d];
           weights.push_back(std::exp(score / std::sqrt(static_cast<double>(dim))));
           sum += weights.back();
         }
-        for (size_t t = 0; t <= s; ++t) {
+        for (size_t t = first; t <= s; ++t) {
           for (size_t d = 0; d < dim; ++d)
-            context[(s * heads + head) * dim + d] += weights[t] / sum * at(t, head, 2)[d];
+            context[(s * heads + head) * dim + d] += weights[t - first] / sum * at(t, head, 2)[d];
         }
       }
     }
@@ -143,7 +146,7 @@ class ReferenceLoss {
     for (size_t i = 0; i < x->size(); ++i) (*x)[i] += y[i];
   }
 
-  Doubles Logits(const int32_t* tokens) const {
+  Doubles Logits(const int32_t* tokens, const int32_t* documents) const {
     const auto length = static_cast<size_t>(m_.sequence_length),
                hidden = static_cast<size_t>(m_.hidden), vocab = static_cast<size_t>(m_.vocab_size);
     const Doubles &embedding = W("embedding.token.weight"),
@@ -158,7 +161,7 @@ class ReferenceLoss {
     for (int layer = 0; layer < m_.layers; ++layer) {
       const std::string prefix = "layers." + std::to_string(layer) + ".";
       const Doubles qkv = Linear(Norm(x, prefix + "ln1"), prefix + "attention.qkv");
-      AddTo(Linear(Attention(qkv), prefix + "attention.proj"), &x);
+      AddTo(Linear(Attention(qkv, documents), prefix + "attention.proj"), &x);
       Doubles inner = Linear(Norm(x, prefix + "ln2"), prefix + "mlp.fc1");
       for (double& value : inner) value = Gelu(value);
       AddTo(Linear(inner, prefix + "mlp.fc2"), &x);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The number of a sample decides its part (the blend) and its place there (a permutation of each
-// epoch). Its tokens and, where the part has one, its mask are read from there.
+// epoch). Its tokens and, where the part has one, its mask are read from there, and so are the
+// boundaries of documents.
 
 #include "worker/data/sampler.h"
 
@@ -122,6 +123,19 @@ absl::Status Sampler::ReadBatch(int64_t consumed, int64_t count, int32_t* tokens
     }
   }
   return absl::OkStatus();
+}
+
+void Sampler::FindDocuments(int64_t consumed, int64_t count, int32_t* documents) const {
+  if (documents == nullptr) return;
+  const int64_t length = options_.sequence_length;
+  for (int64_t i = 0; i < count; ++i, documents += length) {
+    const auto [part, begin] = Find(consumed + i);
+    // The first token begins a document as far as its sequence is concerned.
+    for (int64_t first = 0, next = 0; first < length; first = next) {
+      next = part->tokens->FindDocument(begin + first + 1, begin + length) - begin;
+      std::fill(documents + first, documents + next, static_cast<int32_t>(first));
+    }
+  }
 }
 
 absl::StatusOr<int64_t> Sampler::CountTargets(int64_t consumed, int64_t count) const {

@@ -5,7 +5,7 @@
 // that is a pure function of (seed, epoch), so a run that resumes needs only the number of samples
 // consumed so far. With several streams, each has its own epochs, and a Blend chooses the next
 // stream. Documents are contiguous: a sample may contain the end of one and the beginning of the
-// next, and attention sees both.
+// next. Attention sees both, unless the job masks documents.
 
 #include <cstdint>
 #include <utility>
@@ -64,6 +64,11 @@ class Sampler {
   // A null pointer leaves out its half, and with two nothing is read. Errors:
   // InvalidArgument (a token outside the vocabulary; names file, byte offset, found, expected).
   absl::Status ReadBatch(int64_t consumed, int64_t count, int32_t* tokens, int32_t* targets) const;
+
+  // Fills `documents`, [count, sequence_length], for the same samples: where in its sequence the
+  // document of each token begins; 0 for one that began before the sequence. A null pointer: does
+  // nothing.
+  void FindDocuments(int64_t consumed, int64_t count, int32_t* documents) const;
 
   // Returns how many targets of these samples are not masked. Reads nothing where there is no mask.
   // Errors: those of ReadBatch.

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+
+// Opens the parts one after the other with what is beside them, cuts off what is held out, and makes
+// a sampler of each side.
+
 #include "worker/data/training_data.h"
 
 #include <algorithm>
@@ -22,6 +26,17 @@ absl::Status OtherTokenizer(const std::string& prefix, const std::string& hash,
   return absl::InvalidArgumentError(
       absl::StrCat(prefix, ".tokenizer.json: found a tokenizer with hash ", hash, ", expected ",
                    other_hash, " as in ", other_prefix, ".tokenizer.json"));
+}
+
+// A mask that masks nothing is a mistake, in the job or in the data's index.
+absl::Status CheckSeveralDocuments(const std::vector<SampledTokens>& parts) {
+  for (const SampledTokens& part : parts) {
+    const int64_t count = part.tokens->token_count();
+    if (part.tokens->FindDocument(1, count) < count) return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "data.document_mask: found one document in ", parts.front().tokens->name(),
+      parts.size() > 1 ? " and in each of the other data sets" : "", ", expected several"));
 }
 
 // Returns the position of the first held-out token.
@@ -84,6 +99,7 @@ absl::StatusOr<TrainingData> TrainingData::Open(const DataConfig& config) {
     held_out.push_back({stream.get(), cut, end, part.weight, mask});
     data.streams_.push_back(std::move(stream));
   }
+  if (config.document_mask) RETURN_IF_ERROR(CheckSeveralDocuments(train));
   SamplerOptions options{.sequence_length = config.sequence_length,
                          .seed = config.seed,
                          .vocab_size = config.vocab_size,

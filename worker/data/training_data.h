@@ -25,8 +25,9 @@ struct DataConfig {
   double held_out = 0;          // share of each part, at its end: 0 to 0.5
   int32_t sequence_length = 0;
   uint64_t seed = 0;
-  int32_t vocab_size = 0;  // of the model without padding
-  bool shuffle = true;     // as SamplerOptions::shuffle, for training data
+  int32_t vocab_size = 0;      // of the model without padding
+  bool shuffle = true;         // as SamplerOptions::shuffle, for training data
+  bool document_mask = false;  // documents are kept apart, so there must be several
 };
 
 // Immutable; its samplers are thread-safe.
@@ -38,7 +39,7 @@ class TrainingData {
   // of the share, or at its first token if there is none (long documents, or a format without
   // documents). Errors: those of OpenTokens and ReadDataNote and OpenMask, InvalidArgument (less
   // than one sample to train on or to hold out, a tokenizer with more tokens than vocab_size,
-  // tokenizers that differ, a token outside the vocabulary).
+  // tokenizers that differ, a token outside the vocabulary, no document behind another to mask).
   static absl::StatusOr<TrainingData> Open(const DataConfig& config);
 
   const Sampler& train() const { return *train_; }

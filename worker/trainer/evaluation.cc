@@ -56,8 +56,10 @@ absl::StatusOr<std::optional<double>> Evaluation::MeanLoss(Stop stop) {
         return tokens == nullptr ? tokens : tokens + share * size * length;
       };
       // Where none is left, the last batch is measured again and does not count.
-      return held_out_.ReadBatch(std::min(batch(mb, share), batches - 1) * size, size,
-                                 of_share(engine_->tokens(mb)), of_share(engine_->targets(mb)));
+      const int64_t first = std::min(batch(mb, share), batches - 1) * size;
+      held_out_.FindDocuments(first, size, of_share(engine_->documents(mb)));
+      return held_out_.ReadBatch(first, size, of_share(engine_->tokens(mb)),
+                                 of_share(engine_->targets(mb)));
     };
     const auto read = [&]() -> absl::Status {
       for (int mb = 0; mb < in_run; ++mb) {

@@ -61,6 +61,7 @@ absl::StatusOr<HeldOutData> OpenHeldOut(const JobConfig& config, const TrainingD
     own.parts = {{config.evaluation.prefix}};
     own.held_out = 0;
     own.shuffle = false;
+    own.document_mask = false;  // one document may be measured on
     ASSIGN_OR_RETURN(TrainingData opened, TrainingData::Open(own));
     RETURN_IF_ERROR(CheckSameTokenizer(opened, training));
     data.own = std::make_unique<TrainingData>(std::move(opened));

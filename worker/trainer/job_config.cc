@@ -70,7 +70,8 @@ absl::StatusOr<DataConfig> DataFrom(const v1alpha1::AttachResponse& task, const 
                   .held_out = spec.held_out(),
                   .sequence_length = config.engine.model.sequence_length,
                   .seed = config.seed,
-                  .vocab_size = config.engine.model.vocab_size};
+                  .vocab_size = config.engine.model.vocab_size,
+                  .document_mask = config.engine.document_mask};
   for (const v1alpha1::BlendPart& part : spec.blend()) {
     data.parts.push_back({part.prefix(), part.weight()});
   }

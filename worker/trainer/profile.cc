@@ -184,6 +184,7 @@ absl::StatusOr<int64_t> FillStep(const JobConfig& config, const Sampler& sampler
     const int64_t first = (int64_t{mb} * ReplicasOf(spec, place.stage) + place.replica) * sequences;
     RETURN_IF_ERROR(
         sampler.ReadBatch(consumed + first, sequences, engine.tokens(mb), engine.targets(mb)));
+    sampler.FindDocuments(consumed + first, sequences, engine.documents(mb));
     int32_t* keys = engine.keys(mb);
     keys[kSeedLow] = static_cast<int32_t>(config.seed);
     keys[kSeedHigh] = static_cast<int32_t>(config.seed >> 32);

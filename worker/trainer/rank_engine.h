@@ -43,8 +43,9 @@ class RankEngine {
 
   // Makes an engine for forward and loss only (Variant::kEvaluation), in the weights and the
   // activation memory of `training`, between whose steps it runs. Its micro_batches() are the
-  // batches of one run (EvaluationOf). Of the tensors below it has only tokens, targets, keys and
-  // losses. Errors: those of Create; InvalidArgument, the activation memory is too small.
+  // batches of one run (EvaluationOf). Of the tensors below it has only
+  // tokens, targets, documents, keys and losses. Errors: those of Create; InvalidArgument, the
+  // activation memory is too small.
   static absl::StatusOr<std::unique_ptr<RankEngine>> CreateEvaluation(
       RankEngine& training, int64_t batches, GroupLinks links, Backend& backend, OnBegin on_begin);
 
@@ -80,6 +81,10 @@ class RankEngine {
   // Null in stages that have no embeddings, or no head.
   int32_t* tokens(int micro_batch) { return Host<int32_t>(plan_.buffers.tokens, micro_batch); }
   int32_t* targets(int micro_batch) { return Host<int32_t>(plan_.buffers.targets, micro_batch); }
+  // Null without EngineSpec::document_mask.
+  int32_t* documents(int micro_batch) {
+    return Host<int32_t>(plan_.buffers.documents, micro_batch);
+  }
   // kKeyCount words, indexed by enum Key.
   int32_t* keys(int micro_batch) { return Host<int32_t>(plan_.buffers.keys, micro_batch); }
   float* scalars() { return Host<float>(plan_.buffers.scalars, -1); }

@@ -119,10 +119,10 @@ class Bench {
   }
   void RunOwn(bool backward) {
     if (backward) {
-      own_.AttentionGrad(trial_.shape, {}, {}, ours_.dcontext, ours_.qkv, ours_.context, ours_.lse,
-                         ours_.dqkv, scratch_);
+      own_.AttentionGrad(trial_.shape, {}, {}, {}, ours_.dcontext, ours_.qkv, ours_.context,
+                         ours_.lse, ours_.dqkv, scratch_);
     } else {
-      own_.Attention(trial_.shape, {}, {}, ours_.qkv, ours_.context, ours_.lse, scratch_);
+      own_.Attention(trial_.shape, {}, {}, {}, ours_.qkv, ours_.context, ours_.lse, scratch_);
     }
   }
   absl::Status Fill(TensorView tensor, uint32_t seed) const;

@@ -45,9 +45,12 @@ std::vector<Difference> DifferencesOf(const Settings& found, const Settings& exp
   for (const Settings* settings : {&found, &expected}) {
     for (const auto& [path, value] : *settings) paths.insert(path);
   }
-  const auto value = [](const Settings& settings, const std::string& path) {
+  const auto value = [](const Settings& settings, const std::string& path) -> std::string {
     const auto it = settings.find(path);
-    return it == settings.end() ? "none" : it->second;
+    if (it != settings.end()) return it->second;
+    // Settings of an older release do not have a field that was added since: it had the default.
+    const Field* field = FindField(path);
+    return field != nullptr && field->in_hash == InHash::kAdded ? field->value : "none";
   };
   std::vector<Difference> differences;
   for (const std::string& path : paths) {

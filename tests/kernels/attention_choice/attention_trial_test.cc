@@ -24,10 +24,10 @@ class AttentionTrialTest : public testing::TestWithParam<bool> {
     return TryAttention(trial, *own_, [&](const AttentionTensors& t) {
       Tensor scratch(DType::kF32, 1, AttentionScratch(kShape, t.qkv.rows()));
       if (GetParam()) {
-        own_->AttentionGrad(kShape, {}, {}, t.dcontext, t.qkv, t.context, t.lse, t.dqkv,
+        own_->AttentionGrad(kShape, {}, {}, {}, t.dcontext, t.qkv, t.context, t.lse, t.dqkv,
                             scratch.view());
       } else {
-        own_->Attention(kShape, {}, {}, t.qkv, t.context, t.lse, scratch.view());
+        own_->Attention(kShape, {}, {}, {}, t.qkv, t.context, t.lse, scratch.view());
       }
       if (spoil) spoil(t);
       return absl::OkStatus();

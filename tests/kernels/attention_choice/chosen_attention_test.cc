@@ -52,11 +52,11 @@ class OwnPlan final : public AttentionPlan {
     if (--behaviour_.executions < 0) return absl::UnavailableError("the library fails");
     Tensor scratch(DType::kF32, 1, AttentionScratch(shape_, t.qkv.rows()));
     if (backward_) {
-      ops_->AttentionGrad(shape_, {}, {}, t.dcontext, t.qkv, t.context, t.lse, t.dqkv,
+      ops_->AttentionGrad(shape_, {}, {}, {}, t.dcontext, t.qkv, t.context, t.lse, t.dqkv,
                           scratch.view());
       counts_.scratch = t.scratch.count();
     } else {
-      ops_->Attention(shape_, {}, {}, t.qkv, t.context, t.lse, scratch.view());
+      ops_->Attention(shape_, {}, {}, {}, t.qkv, t.context, t.lse, scratch.view());
     }
     const int runs = ++(backward_ ? counts_.backward : counts_.forward);
     cudaDeviceSynchronize();
@@ -294,7 +294,9 @@ TEST_F(ChosenAttentionTest, OtherCallsAreNotTaken) {
   const auto attention = Make();
   const auto ops = Ops(attention.get());
   AttentionBatch dropped(DType::kBF16, kPairs, kQuarter, 1), f32(DType::kF32, kPairs, {}, 1);
+  AttentionBatch documents(DType::kBF16, kPairs, {}, 1, {{0, 7}});
   dropped.Run(*ops);
+  documents.Run(*ops);
   f32.Run(*ops);
   BatchOf({.sequence_length = 5, .heads = 2, .kv_heads = 1, .head_dim = 4}).Run(*ops);
   Tensor shifted(DType::kBF16, 1, 21 * 48 + 8), context(DType::kBF16, 21, 16);

@@ -115,7 +115,8 @@ TEST(MathHashTest, LeavesOutTheLayoutAlone) {
   EXPECT_NE(MathHashOf(spec("", 4, 24)), math);
   for (const char* other :
        {"model { layers: 3 }", "seed: 9", "optimizer { beta1: 0.5 }", "precision: PRECISION_BF16",
-        "parallelism { wire: PRECISION_BF16 }", "device: DEVICE_CUDA", "data { held_out: 0.1 }"}) {
+        "parallelism { wire: PRECISION_BF16 }", "device: DEVICE_CUDA", "data { held_out: 0.1 }",
+        "data { document_mask: true }"}) {
     EXPECT_NE(MathHashOf(spec(other, 4, 16)), math) << other;
   }
 }

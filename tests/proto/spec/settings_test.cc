@@ -34,7 +34,8 @@ TEST(SettingsTest, WhatDecidesNumbersIsNamed) {
         {"parallelism { wire: PRECISION_BF16 }", "parallelism.wire: found "},
         {"device: DEVICE_CUDA", "device: found "},
         {"global_batch_size: 8", "global_batch_size: found 8, expected 4"},
-        {"data { held_out: 0.1 }", "data.held_out: found 0.1, expected 0"}}) {
+        {"data { held_out: 0.1 }", "data.held_out: found 0.1, expected 0"},
+        {"data { document_mask: true }", "data.document_mask: found true, expected false"}}) {
     const v1alpha1::JobSpec other = Normalize(SpecWith(change.spec, kDimensions));
     EXPECT_NE(MathHashOf(other), MathHashOf(plain)) << change.spec;
     EXPECT_THAT(Between(other, plain), HasSubstr(change.text)) << change.spec;
@@ -65,6 +66,13 @@ TEST(SettingsTest, LayoutAndNamesAreNoSettings) {
 TEST(SettingsTest, AFieldOfOneSideAloneIsNamedToo) {
   EXPECT_EQ(TextOf(DifferencesOf({{"a", "1"}, {"b", "2"}}, {{"b", "3"}, {"c", "4"}})),
             "a: found 1, expected none; b: found 2, expected 3; c: found none, expected 4");
+}
+
+// An older release had no such field, and did what its default says.
+TEST(SettingsTest, AFieldThatWasAddedLaterHadItsDefault) {
+  EXPECT_EQ(TextOf(DifferencesOf({}, {{"data.document_mask", "false"}})), "");
+  EXPECT_EQ(TextOf(DifferencesOf({}, {{"data.document_mask", "true"}})),
+            "data.document_mask: found false, expected true");
 }
 
 }  // namespace

@@ -103,6 +103,29 @@ TEST_F(SamplerTest, SamplesAreCutWithOneTokenInCommonAndTargetsShiftByOne) {
   EXPECT_THAT(begins, ElementsAre(0, 4, 8));
 }
 
+TEST_F(SamplerTest, DocumentsBeginWhereTheIndexSaysAndWithEachSample) {
+  auto writer = IndexedDatasetWriter::Create(prefix_, TokenType::kU16, true);
+  for (int32_t tokens : {3, 4, 1, 0, 1, 6})
+    ASSERT_TRUE(writer->AddDocument(std::vector<int32_t>(static_cast<size_t>(tokens))).ok());
+  ASSERT_TRUE(writer->Finish().ok());
+  const IndexedDataset dataset = std::move(IndexedDataset::Open(prefix_)).value();
+  // Documents at tokens 0, 3, 7, 8 and 9 of 15; samples of tokens 0 to 6 and 7 to 13.
+  const auto sampler = Sampler::Create(
+      dataset, {.sequence_length = 7, .seed = 1, .vocab_size = 9, .shuffle = false});
+  ASSERT_TRUE(sampler.ok()) << sampler.status();
+  std::vector<int32_t> documents(14);
+  sampler->FindDocuments(0, 2, documents.data());
+  EXPECT_THAT(documents, ElementsAre(0, 0, 0, 3, 3, 3, 3, 0, 1, 2, 2, 2, 2, 2));
+  // In the middle of a document.
+  const auto later = Sampler::Create(
+      {{&dataset, 5, 15}}, {.sequence_length = 4, .seed = 1, .vocab_size = 9, .shuffle = false});
+  ASSERT_TRUE(later.ok()) << later.status();
+  later->FindDocuments(0, 2, documents.data());
+  documents.resize(8);
+  EXPECT_THAT(documents, ElementsAre(0, 0, 2, 3, 0, 0, 0, 0));
+  later->FindDocuments(0, 2, nullptr);
+}
+
 TEST_F(SamplerTest, ResumedRunContinuesAtTheExactSampleAcrossEpochs) {
   const IndexedDataset dataset = Write(101);
   const auto sampler = Sampler::Create(dataset, {4, 9, 101});

@@ -227,5 +227,26 @@ TEST_F(TrainingDataTest, DocumentsWithoutTokensDoNotCount) {
   EXPECT_THAT(Refused(Config({{"b"}})), HasSubstr("found 0 tokens in 1 sequences"));
 }
 
+// In files of llm.c too, whose first token does not count: it begins a document by itself.
+TEST_F(TrainingDataTest, AMaskOfDocumentsNeedsSeveral) {
+  Write("one", {40});
+  Write("other", {60});
+  Write("several", {30, 30});
+  Spill(folder_ / "web.bin", LlmcFile(std::vector<int64_t>(40, 7)));
+  const auto status = [&](std::vector<DataPart> parts) {
+    DataConfig config = Config(std::move(parts));
+    config.document_mask = true;
+    return TrainingData::Open(config).status();
+  };
+  EXPECT_EQ(status({{"several"}}), absl::OkStatus());
+  EXPECT_EQ(status({{"one"}, {"several"}}), absl::OkStatus());
+  const absl::Status one = status({{"one"}}), both = status({{"one"}, {"other"}});
+  EXPECT_EQ(one.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(one.message(), "data.document_mask: found one document in " + (folder_ / "one") +
+                               ", expected several");
+  EXPECT_THAT(both.message(), HasSubstr("/one and in each of the other data sets, expected"));
+  EXPECT_THAT(status({{"llmc:web.bin"}}).message(), HasSubstr("found one document in llmc:"));
+}
+
 }  // namespace
 }  // namespace stretto

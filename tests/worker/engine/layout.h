@@ -35,6 +35,7 @@ struct Layout {
   int merge_wgrads = 0;
   int defer_wgrads = 0;
   bool update_at_once = false;
+  bool document_mask = false;
   int micro_batches = 1;
   int layers = 2;
   DType dtype = DType::kF32;
@@ -92,6 +93,7 @@ inline std::string Describe(const Layout& layout) {
   if (layout.merge_wgrads > 0) name += "_merge" + std::to_string(layout.merge_wgrads);
   if (layout.defer_wgrads > 0) name += "_defer" + std::to_string(layout.defer_wgrads);
   if (layout.update_at_once) name += "_at_once";
+  if (layout.document_mask) name += "_documents";
   name += "_mb" + std::to_string(layout.micro_batches);
   if (layout.layers != Layout{}.layers) name += "_layers" + std::to_string(layout.layers);
   name += std::string("_") + NameOf(layout.dtype);
@@ -139,6 +141,7 @@ inline EngineSpec SpecOf(const Layout& layout, ModelSpec model) {
   for (int sequences : layout.slices) spec.micro_batch_size += sequences;
   spec.micro_batches = layout.micro_batches;
   spec.update_at_once = layout.update_at_once;
+  spec.document_mask = layout.document_mask;
   return spec;
 }
 

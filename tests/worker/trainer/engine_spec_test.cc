@@ -104,6 +104,7 @@ TEST(EngineSpecTest, NothingIsLostBetweenAJobsSpecAndTheEngines) {
   layouts.push_back(staged);
   for (Layout layout : layouts) {
     layout.dropout = 0.1;
+    layout.document_mask = true;
     layout.dtype = DType::kBF16;
     layout.wire = DType::kBF16;
     const v1alpha1::JobSpec job = JobSpecOf(SpecOf(layout));

@@ -125,6 +125,22 @@ TEST_F(EvaluationTest, HasTheLossThatAStepHasOnTheSameTokensBitForBit) {
   }
 }
 
+// The held-out loss has the mask of training.
+TEST_F(EvaluationTest, DocumentsAreApartAsInAStep) {
+  auto writer = IndexedDatasetWriter::Create(folder_ / "pages", TokenType::kU16, true);
+  for (int32_t page = 0; page < 30; ++page)
+    ASSERT_TRUE(writer->AddDocument(std::vector<int32_t>{page, page + 7, page + 1}).ok());
+  ASSERT_TRUE(writer->Finish().ok());
+  config_.evaluation.prefix = "pages";
+  held_out_ = OpenHeldOut(config_, data_).value();
+  config_.engine.tp_size = 2;
+  const double whole = Evaluated();
+  config_.engine.document_mask = true;
+  const auto [evaluated, trained] = Losses();
+  EXPECT_EQ(evaluated, trained);
+  EXPECT_NE(evaluated, whole);
+}
+
 // Replicas share the batches, of which there is one more than turns are full.
 TEST_F(EvaluationTest, ReplicasHaveTheBitsOfOne) {
   config_.engine.micro_batches = 1;

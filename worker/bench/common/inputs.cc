@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/bench/common/inputs.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "proto/base/random.h"
@@ -26,6 +27,8 @@ void FillInputs(const EngineSpec& spec, int step, trainer::RankEngine& engine) {
       if (inputs != nullptr) inputs[i] = token(mb * tokens + i);
       if (targets != nullptr) targets[i] = token(mb * tokens + i + 1);
     }
+    // Every sequence is one document.
+    if (int32_t* documents = engine.documents(mb)) std::fill_n(documents, tokens, 0);
     int32_t* keys = engine.keys(mb);
     keys[kSeedLow] = static_cast<int32_t>(kSeed);
     keys[kSeedHigh] = 0;

@@ -97,6 +97,7 @@ void Emitter::DeclareStep() {
   if (Embeds()) ids_.tokens = input("tokens", {b, s});
   if (Predicts()) ids_.targets = input("targets", {b, s});
   ids_.keys = input("keys", {kKeyCount});
+  if (spec_.document_mask) ids_.documents = input("documents", {b, s});
   if (Predicts())
     ids_.losses = NewBuffer("losses", DType::kF32, {b * s}, ArenaClass::kOutput, kPerMicroBatch);
   if (extent_ == Extent::kStep) {
@@ -122,6 +123,7 @@ void Emitter::DeclareSlices() {
     };
     slice.tokens = view(ids_.tokens, "tokens", {sequences, s});
     slice.targets = view(ids_.targets, "targets", {sequences, s});
+    slice.documents = view(ids_.documents, "documents", {sequences, s});
     slice.losses = view(ids_.losses, "losses", {slice.rows});
     slice.layers.resize(model_.layers);
     first += sequences;

@@ -108,10 +108,11 @@ BufferId Emitter::Scratch(const SliceState& slice, absl::string_view name, int l
   return Activation(slice, name, layer, {AttentionScratch(shape, slice.rows)}, DType::kF32);
 }
 
-// Libraries compute in bf16, move packs of 16 bytes, and would draw other dropout than our kernels.
+// Libraries compute in bf16, move packs of 16 bytes, would draw other dropout than our kernels, and
+// are not asked about documents.
 int64_t Emitter::LibraryElements() const {
   if (spec_.library_attention == LibraryAttention::kNone || spec_.dtype != DType::kBF16 ||
-      drop_threshold_ > 0 || attention_.head_dim % 8 != 0) {
+      drop_threshold_ > 0 || spec_.document_mask || attention_.head_dim % 8 != 0) {
     return 0;
   }
   return LibraryScratch(attention_, spec_.library_attention == LibraryAttention::kRepeatable);
@@ -144,6 +145,12 @@ Tag Emitter::At(const SliceState& slice, absl::string_view name, int layer, Phas
           .phase = phase,
           .micro_batch = 0,
           .slice = slice.index};
+}
+
+BufferList Emitter::WithDocuments(const SliceState& slice, BufferList in) const {
+  in.push_back(ids_.keys);
+  if (slice.documents >= 0) in.push_back(slice.documents);
+  return in;
 }
 
 std::vector<int64_t> Emitter::AttentionAttributes(const SliceState& slice, int layer) const {

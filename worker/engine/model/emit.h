@@ -29,7 +29,10 @@ struct StepBuffers {
   BufferId tokens = -1;
   BufferId targets = -1;  // the same; -1, as the losses, in stages that have no head
   BufferId keys;          // i32 [kKeyCount], per micro-batch: what keys random draws
-  BufferId scalars;       // f32 [kScalarCount]
+  // As tokens, in every stage: where in its sequence each token's document begins; -1 without
+  // EngineSpec::document_mask.
+  BufferId documents = -1;
+  BufferId scalars;  // f32 [kScalarCount]
   // f32 [sequences of a replica * sequence], per micro-batch: each token's loss
   BufferId losses = -1;
   BufferId clip_state;  // f32 [kClipStateCount]

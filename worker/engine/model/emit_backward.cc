@@ -149,7 +149,7 @@ void Emitter::BackwardAttention(SliceState& slice, int layer) {
   switch (features_.attention) {
     case AttentionKind::kCausal:
       Add(OpKind::kAttentionGrad, at("attention"),
-          {dcontext, act.qkv, act.context, act.lse, ids_.keys},
+          WithDocuments(slice, {dcontext, act.qkv, act.context, act.lse}),
           {dqkv, Scratch(slice, "d_attention.scratch", layer, LibraryElements())},
           AttentionGradAttributes(slice, layer));
       break;

@@ -205,7 +205,7 @@ void Emitter::ForwardAttention(SliceState& slice, int layer) {
       DType::kF32);
   switch (features_.attention) {
     case AttentionKind::kCausal:
-      Add(OpKind::kAttention, at("attention"), {act.qkv, ids_.keys},
+      Add(OpKind::kAttention, at("attention"), WithDocuments(slice, {act.qkv}),
           {act.context, act.lse, Scratch(slice, "attention.scratch", layer)},
           AttentionAttributes(slice, layer));
       break;

@@ -46,7 +46,7 @@ struct SliceState {
   int64_t first = 0;      // the first of its tokens within the micro-batch
   int64_t own_rows = 0;   // tokens of the residual stream on this rank
   int64_t own_first = 0;  // the first of them within the micro-batch
-  BufferId tokens, targets, losses;
+  BufferId tokens, targets, documents, losses;
   std::vector<LayerActivations> layers;
   BufferId x;  // [own_rows, hidden], the residual stream in forward
   // [own_rows, hidden], the result of the last collective. With splits it is in column pieces,
@@ -197,6 +197,8 @@ class Emitter {
   std::vector<int64_t> AttentionGradAttributes(const SliceState& slice, int layer) const;
   std::vector<int64_t> RotaryAttributes(bool inverse) const;
   std::vector<int64_t> NormAttributes() const;
+  // Returns the inputs of attention behind `in`: keys and, if documents are apart, these.
+  BufferList WithDocuments(const SliceState& slice, BufferList in) const;
   // Attributes of dropout for the rows from `first` on. Places: 0 attention, 1 the attention
   // branch, 2 the MLP branch.
   std::vector<int64_t> DropAttributes(int layer, int place, int64_t first) const;

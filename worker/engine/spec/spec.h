@@ -142,6 +142,9 @@ struct EngineSpec {
   // norm is not finite.
   bool update_at_once = false;
   LibraryAttention library_attention = LibraryAttention::kNone;
+  // Whether a token attends to its own document alone; programs then have an input for where the
+  // documents begin.
+  bool document_mask = false;
 
   // The same work with gradients that have the same bits in every run, for proofs of parity.
   EngineSpec Repeatable() const;

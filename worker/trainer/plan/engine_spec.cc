@@ -181,6 +181,7 @@ absl::StatusOr<EngineSpec> EngineSpecFrom(const v1alpha1::JobSpec& job) {
     engine.library_attention =
         spec.deterministic() ? LibraryAttention::kRepeatable : LibraryAttention::kVarying;
   }
+  engine.document_mask = spec.data().document_mask();
   // The first norm that is not finite ends the job before anything reads or saves the parameters,
   // so nobody can observe whether its update was skipped.
   engine.update_at_once =
@@ -218,6 +219,7 @@ v1alpha1::JobSpec JobSpecOf(const EngineSpec& engine) {
   }
   spec.set_steps(1);
   spec.mutable_data()->set_prefix("data");
+  spec.mutable_data()->set_document_mask(engine.document_mask);
   return spec;
 }
 

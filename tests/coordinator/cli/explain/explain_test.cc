@@ -155,6 +155,13 @@ TEST(ExplainTextTest, ReadsAsKubectlsDoes) {
             "    such a job is refused: the same number would mean\n"
             "    different text. Checkpoints then carry the tokenizer of\n"
             "    the data.\n"
+            "    Default: false\n"
+            "\n"
+            "  document_mask  <boolean>\n"
+            "    Lets a token attend to its own document alone where a\n"
+            "    sequence has several. Positions count on over the\n"
+            "    sequence. On GPUs our own kernels then compute\n"
+            "    attention, not cuDNN's.\n"
             "    Default: false\n");
 }
 

@@ -66,12 +66,34 @@ TEST(EmitTest, GradientsOfAttentionHaveScratchForALibraryWhereItMayComputeThem) 
     EXPECT_EQ(scratch_of(spec, OpKind::kAttentionGrad), LibraryScratch(shape, repeatable));
     EXPECT_EQ(scratch_of(spec, OpKind::kAttention), own);
   }
-  EngineSpec f32 = spec, dropped = spec, narrow = spec;
+  EngineSpec f32 = spec, dropped = spec, narrow = spec, documents = spec;
   f32.dtype = DType::kF32;
   dropped.model.dropout = 0.1;
   narrow.model.hidden = spec.model.heads * 4;
-  for (const EngineSpec& other : {f32, dropped, narrow})
+  documents.document_mask = true;
+  for (const EngineSpec& other : {f32, dropped, narrow, documents})
     EXPECT_EQ(scratch_of(other, OpKind::kAttentionGrad), own);
+}
+
+// In each stage, and only where the job says so.
+TEST(EmitTest, AttentionReadsWhereDocumentsBeginIfTheyAreMasked) {
+  EngineSpec spec = SpecOf(Domino({1, 1}, 2));
+  EXPECT_EQ(EmittedOf(spec).buffers.documents, -1);
+  spec.document_mask = true;
+  spec.pp_size = spec.model.layers;
+  for (int stage = 0; stage < spec.pp_size; ++stage) {
+    const Emitted emitted = EmittedOf(spec, Rank::Of(stage * spec.tp_size));
+    for (OpKind kind : {OpKind::kAttention, OpKind::kAttentionGrad}) {
+      const std::vector<Op> ops = OfKind(emitted.step, kind);
+      ASSERT_EQ(ops.size(), 2u);
+      for (const Op& op : ops) {
+        const Buffer& documents = At(emitted.step, op.in.back());
+        EXPECT_EQ(documents.alias, emitted.buffers.documents);
+        EXPECT_EQ(documents.alias_offset, op.tag.slice * spec.model.sequence_length);
+        EXPECT_EQ(documents.slots, kPerMicroBatch);
+      }
+    }
+  }
 }
 
 TEST(EmitTest, AStepBeginsRunsItsMicroBatchesAndUpdates) {
