@@ -32,9 +32,9 @@ struct PreparedRights {
   std::optional<TrainerGroups> groups;
 };
 
-// Confines this process to the folders of trainers in the state folder, finds the user, shares the folders with it, makes the filter, and finds a place for control
-// groups. Logs in one line what holds, and a line for each part that this machine cannot give and
-// that nobody asked for by name. `slots` is the number of trainers that may run at a time. Errors,
+// Confines this process to the folders of trainers in the state folder, finds the user, shares the
+// folders with it, makes the filter, and finds a place for control groups. Logs in one line what
+// holds, and a line for each part that this machine cannot give and that nobody asked for by name. `slots` is the number of trainers that may run at a time. Errors,
 // which name the flag: INVALID_ARGUMENT, NOT_FOUND, PERMISSION_DENIED, FAILED_PRECONDITION (what was
 // asked for by name is not possible), those of ErrnoStatus.
 absl::StatusOr<PreparedRights> PrepareRights(const RightsOptions& options,
