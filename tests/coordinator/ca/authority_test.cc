@@ -270,11 +270,10 @@ TEST_F(AuthorityTest, AKeyThatEverybodyCanReadIsRefused) {
 
 TEST_F(AuthorityTest, WithoutItsKeyNoCertificateIsWritten) {
   Authority authority = Create();
-  const std::string temporary = absl::StrCat("user-alice.key.tmp-", getpid());
-  ASSERT_TRUE(std::filesystem::create_directory(Path(temporary)));
-  std::ofstream(Path(temporary + "/file")) << "in the way";
+  ASSERT_TRUE(std::filesystem::create_directory(Path("user-alice.key")));
+  std::ofstream(Path("user-alice.key/file")) << "in the way";
   EXPECT_THAT(std::string(authority.Issue(User("alice"), kDay, now_).status().message()),
-              HasSubstr(temporary + ": File exists"));
+              HasSubstr("user-alice.key: Is a directory"));
   EXPECT_EQ(ReadIndex(folder_)->issued.size(), 1u) << "recorded before it would be there";
   EXPECT_FALSE(std::filesystem::exists(Path("user-alice.crt")));
 }
