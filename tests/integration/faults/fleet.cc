@@ -8,7 +8,7 @@ namespace {
 
 constexpr size_t kPerConnection = 500;  // sessions; a coordinator takes 1,000 streams
 constexpr int kSessionSeconds = 3600;
-constexpr auto kInterval = std::chrono::seconds(2);
+constexpr std::chrono::milliseconds kInterval{2000};  // finer than a part of it
 constexpr int kParts = 200;  // of an interval, in which an equal share of workers is due
 
 }  // namespace
