@@ -16,6 +16,7 @@
 #include "absl/strings/str_join.h"
 #include "coordinator/cli/client/follow.h"
 #include "coordinator/cli/text/figures.h"
+#include "coordinator/cli/text/profile_text.h"
 #include "coordinator/cli/text/resource_name.h"
 #include "coordinator/cli/text/spec_text.h"
 #include "coordinator/cli/text/table.h"

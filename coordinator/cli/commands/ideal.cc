@@ -5,9 +5,7 @@
 #include <limits>
 #include <map>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "coordinator/cli/text/figures.h"
+#include "coordinator/cli/text/profile_text.h"
 #include "proto/base/spread.h"
 
 namespace stretto::cli {
@@ -35,15 +33,6 @@ std::string KeyOf(const v1alpha1::JobSpec& spec) {
 }
 
 }  // namespace
-
-std::string Disturbance(const v1alpha1::Profile& profile) {
-  std::vector<std::string> reasons;
-  if (profile.spread() > kMostSpread)
-    reasons.push_back(absl::StrCat("repetitions ", Percent(profile.spread()), " apart"));
-  if (profile.preempted_share() > kMostPreempted)
-    reasons.push_back(absl::StrCat(Percent(profile.preempted_share()), " without a CPU"));
-  return absl::StrJoin(reasons, ", ");
-}
 
 std::vector<IdealStep> IdealsOf(const std::vector<v1alpha1::Job>& jobs) {
   std::map<std::string, std::vector<double>> measured;

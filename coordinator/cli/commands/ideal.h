@@ -10,12 +10,6 @@
 
 namespace stretto::cli {
 
-// Why something else on the machine disturbed the profile, so that its bound is not one: its
-// repetitions spread by more than kMostSpread, or its ranks were without a CPU for more than
-// kMostPreempted of them. "repetitions 42.0 % apart"; empty if nothing did.
-inline constexpr double kMostPreempted = 0.05;
-std::string Disturbance(const v1alpha1::Profile& profile);
-
 struct IdealStep {
   double seconds = 0;  // the least that an undisturbed profile measured; NaN: there is none
   double spread = 0;   // how much greater the greatest of them is: 0.1 for 10 %; NaN: only one

@@ -6,7 +6,6 @@
 #include "coordinator/cli/text/job_text.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -19,6 +18,7 @@
 #include "coordinator/cli/text/figures.h"
 #include "coordinator/cli/text/job_events.h"
 #include "coordinator/cli/text/ledger_table.h"
+#include "coordinator/cli/text/profile_text.h"
 #include "coordinator/cli/text/resource_name.h"
 #include "coordinator/cli/text/spec_text.h"
 #include "coordinator/cli/text/table.h"
@@ -84,33 +84,6 @@ std::string AttemptTable(const Job& job) {
   }
   return Table({">ATTEMPT", ">EPOCH", "STARTED", "ENDED", ">STEPS", "CAUSE", "FIRST FAILURE"},
                rows);
-}
-
-std::string ProfileTable(const Job& job) {
-  const v1alpha1::Profile& profile = job.profile();
-  const v1alpha1::Ledger& ledger = job.progress().ledger();
-  const auto row = [](const char* name, double seconds, const char* meaning) {
-    return std::vector<std::string>{name, absl::StrFormat("%.4f", seconds), meaning};
-  };
-  std::vector<std::vector<std::string>> rows = {
-      row("t_comp", profile.t_comp(), "megatron_sync without its collectives"),
-      row("t_comm", profile.t_comm(), "its collectives alone"),
-      row("t_serial", profile.t_serial(), "this slicing, nothing overlapped"),
-      row("t_ideal", profile.t_ideal_step(), "bound for every schedule"),
-  };
-  std::string note;
-  if (ledger.steps() > 0) {
-    const double step = ledger.wall_seconds() / static_cast<double>(ledger.steps());
-    rows.push_back(row("t_overlap", step, "mean step of this run"));
-    if (profile.t_ideal_step() > 0) {
-      note = absl::StrFormat("step is %.2f x ideal\n", step / profile.t_ideal_step());
-    }
-  }
-  const std::string parity = profile.verified_parity()
-                                 ? absl::StrCat("parity verified: ", profile.parity_message())
-                                 : absl::StrCat("PARITY NOT VERIFIED: ", profile.parity_message());
-  return absl::StrCat(Table({"PROFILE", ">SECONDS", "MEANING"}, rows), note, Escaped(parity), "\n",
-                      "link: ", LinkText(job.spec()), "\n");
 }
 
 // Whether the job says anything about its place in the queue.

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "coordinator/cli/text/profile_text.h"
+
 namespace stretto::cli {
 namespace {
 

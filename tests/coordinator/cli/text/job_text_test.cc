@@ -366,6 +366,20 @@ TEST(DescribeTest, ShowsConditionsPlacementLedgerAndProfile) {
   EXPECT_EQ(WhyText(job), "NotEnoughSlots: found 1 free slot, expected 2");
 }
 
+// Something else used the machine while the profile was measured.
+TEST(DescribeTest, ADisturbedProfileIsNoBound) {
+  Job job = SomeJob();
+  job.mutable_profile()->set_t_ideal_step(0.4);
+  job.mutable_profile()->set_spread(0.42);
+  job.mutable_profile()->set_preempted_share(0.06);
+  const std::string text = DescribeJob(job, absl::UnixEpoch(), false);
+  EXPECT_THAT(text, HasSubstr("\nt_ideal     0.4000  no bound\n"));
+  EXPECT_THAT(text, HasSubstr("\ndisturbed profile: repetitions 42.0 % apart, 6.0 % without a CPU, "
+                              "no bound\n"));
+  EXPECT_THAT(text, Not(HasSubstr("bound for every schedule")));
+  EXPECT_THAT(text, Not(HasSubstr("x ideal")));
+}
+
 TEST(DescribeTest, AFailureIsSaidOnce) {
   Job job;
   job.set_name("jobs/gpt");
