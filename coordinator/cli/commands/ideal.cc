@@ -14,7 +14,8 @@ namespace {
 constexpr double kNoBound = std::numeric_limits<double>::quiet_NaN();
 
 // The part of a spec that the bound depends on: what an unsliced step computes and sends, how it is
-// spread, and over which link.
+// spread, and over which link. Attention to one's own document alone takes less where documents are
+// short, so with it the text counts too.
 std::string KeyOf(const v1alpha1::JobSpec& spec) {
   v1alpha1::JobSpec key;
   *key.mutable_model() = spec.model();
@@ -23,6 +24,12 @@ std::string KeyOf(const v1alpha1::JobSpec& spec) {
   key.set_micro_batch_size(spec.micro_batch_size());
   key.set_global_batch_size(spec.global_batch_size());
   key.set_device(spec.device());
+  key.set_deterministic(spec.deterministic());
+  if (spec.data().document_mask()) {
+    key.mutable_data()->set_document_mask(true);
+    key.mutable_data()->set_prefix(spec.data().prefix());
+    *key.mutable_data()->mutable_blend() = spec.data().blend();
+  }
   if (spec.has_emulated_link()) *key.mutable_emulated_link() = spec.emulated_link();
   const v1alpha1::ScheduleParameters& parameters = spec.schedule().parameters();
   key.mutable_schedule()->mutable_parameters()->set_sequence_parallel(

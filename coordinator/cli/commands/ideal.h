@@ -2,6 +2,7 @@
 #pragma once
 // The bound that no schedule can pass, of the runs of a comparison. Each run with a profile has
 // measured it, but it depends on model, link and layout alone, so runs that share these share it.
+// How attention computes is part of the model: `document_mask` with the text, `deterministic`.
 
 #include <string>
 #include <vector>
