@@ -213,6 +213,12 @@ TEST_F(HelpTest, HelpNamesArgumentsFlagsAndDefaults) {
   EXPECT_THAT(out(), HasSubstr("Usage: stretto job compare JOB...\n"));
 }
 
+// What the Python client alone can write, by the vendors' own libraries, is found from here.
+TEST_F(HelpTest, MetricsNameTheProgramThatWritesForTensorBoard) {
+  ASSERT_EQ(Run({"job", "metrics", "--help"}), kOk);
+  EXPECT_THAT(out(), HasSubstr("\n  python3 -m stretto job metrics gpt --tensorboard runs"));
+}
+
 TEST_F(HelpTest, AnUnknownFlagHasItsNearestName) {
   EXPECT_EQ(Run({"job", "list", "--limt", "3"}), kUsage);
   ExpectMessage({"error: ", "\"--limt\"", "\"--limit\""});
