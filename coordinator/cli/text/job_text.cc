@@ -107,8 +107,8 @@ std::string StepText(const v1alpha1::Progress& progress) {
 void AddHeldOut(const v1alpha1::Progress& progress, FieldLines* fields) {
   if (!progress.has_last_evaluation()) return;
   const v1alpha1::Evaluation& last = progress.last_evaluation();
-  fields->Add("Held out", absl::StrFormat("loss %s, perplexity %.4g, best loss %s, after step %d",
-                                          Loss(last.loss()), last.perplexity(),
+  fields->Add("Held out", absl::StrFormat("loss %s, perplexity %s, best loss %s, after step %d",
+                                          Loss(last.loss()), Perplexity(last.perplexity()),
                                           Loss(last.best_loss()), progress.last_evaluation_step()));
 }
 
@@ -144,7 +144,7 @@ void AddProgress(const Job& job, FieldLines* fields) {
   }
   fields->Add("Steps", steps);
   if (const std::string epochs = EpochsText(job); !epochs.empty()) fields->Add("Epochs", epochs);
-  if (progress.steps() > 0) {
+  if (HasStepFigures(progress)) {
     fields->Add("Loss", LossText(progress));
     AddHeldOut(progress, fields);
     fields->Add("Tokens", absl::StrCat(FormatCount(static_cast<double>(progress.tokens())), ", ",
@@ -188,7 +188,7 @@ std::string JobTable(const std::vector<Job>& jobs, absl::Time now) {
   const bool owned = std::any_of(jobs.begin(), jobs.end(), IsOfSomebody);
   for (const Job& job : jobs) {
     const v1alpha1::Progress& progress = job.progress();
-    const bool started = progress.steps() > 0;
+    const bool started = progress.steps() > 0, measured = HasStepFigures(progress);
     std::vector<std::string>& row = rows.emplace_back();
     row = {ShortResourceName(job.name()), StateText(job.state(), false)};
     if (owned) row.push_back(job.owner().empty() ? "-" : job.owner());
@@ -197,8 +197,8 @@ std::string JobTable(const std::vector<Job>& jobs, absl::Time now) {
       row.push_back(job.spec().queue().project());
     }
     for (std::string& figure : std::vector<std::string>{
-             started ? StepText(progress) : "-", started ? Loss(progress.last_loss()) : "-",
-             started ? FormatCount(progress.tokens_per_second()) : "-",
+             started ? StepText(progress) : "-", measured ? Loss(progress.last_loss()) : "-",
+             measured ? FormatCount(progress.tokens_per_second()) : "-",
              started ? Percent(OverlapRatio(progress.ledger())) : "-", job.spec().schedule().name(),
              Age(job.create_time(), now)}) {
       row.push_back(std::move(figure));
@@ -284,7 +284,7 @@ std::string Summary(const Job& job, bool color) {
     if (!why.empty()) absl::StrAppend(&out, why, "\n");
   }
   out += EarlyStopText(job);
-  if (progress.steps() > 0) {
+  if (HasStepFigures(progress)) {
     absl::StrAppend(&out, "loss ", LossText(progress), ", ",
                     FormatCount(static_cast<double>(progress.tokens())), " tokens, ",
                     FormatCount(progress.tokens_per_second()), " tokens/s\n");
