@@ -272,8 +272,9 @@ void AddMetrics(CommandLine& line, CLI::App* job) {
   CLI::App* metrics = line.AddCommand(
       job, "metrics", "Print the metrics of every step, as CSV or with -o as JSON or YAML",
       [flags](const Invocation& invocation) { return JobMetrics(invocation, *flags); },
-      {"stretto job metrics gpt --output gpt.csv", "stretto job metrics gpt --steps 100:200",
-       "stretto job metrics gpt -o json | jq '.[-1].held_out_loss'"});
+      {"stretto job metrics gpt --steps 100:200 --output gpt.csv",
+       "stretto job metrics gpt -o json | jq '.[-1].held_out_loss'",
+       "python3 -m stretto job metrics gpt --tensorboard runs  # or --wandb runs"});
   AddName(metrics, &flags->name);
   metrics->add_option("--steps", flags->steps, "steps to print, as A:B, A:, :B or A (default: all)")
       ->type_name("STEPS");

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // `stretto`, the command-line client.
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -15,6 +14,7 @@
 
 #include "coordinator/cli/app.h"
 #include "coordinator/cli/other_programs.h"
+#include "proto/commands/terminal_width.h"
 
 namespace {
 
@@ -30,12 +30,6 @@ bool Utf8Locale() {
     return value.find("UTF-8") != std::string::npos || value.find("utf8") != std::string::npos;
   }
   return false;
-}
-
-int TerminalWidth() {
-  winsize size = {};
-  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
-  return size.ws_col;
 }
 
 // Returns only if the program cannot be run.
@@ -65,7 +59,7 @@ int main(int argc, char** argv) {
                     .screen = live && isatty(STDIN_FILENO) == 1,
                     .color = live,
                     .unicode = Utf8Locale(),
-                    .width = TerminalWidth()};
+                    .width = stretto::TerminalWidth()};
   Interrupt interrupt;
   const AppEnvironment environment{.terminal = terminal,
                                    .interrupt = interrupt,

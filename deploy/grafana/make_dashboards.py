@@ -110,7 +110,7 @@ def colored(name, color):
 
 # From a series of a job to its dashboard, at the same time.
 TO_JOB = {"links": [{
-    "title": "Open the job",
+    "title": "Open the job", "icon": "dashboard", "tooltip": "Its dashboard, at the same time",
     "url": "/d/stretto-job?var-datasource=${datasource}&var-training_job=${__field.labels.training_job}&${__url_time_range}"}]}
 
 
@@ -153,7 +153,8 @@ def dashboard(uid, title, variables, events, panels):
         "uid": uid, "title": title, "tags": ["stretto"], "schemaVersion": 38, "version": 1, "editable": True,
         "refresh": "10s", "time": {"from": "now-30m", "to": "now"}, "timezone": "",
         "templating": {"list": [source, *variables]}, "annotations": {"list": events},
-        "links": [{"type": "dashboards", "tags": ["stretto"], "title": "Stretto", "asDropdown": False, "keepTime": True}],
+        "links": [{"type": "dashboards", "tags": ["stretto"], "title": "Stretto", "icon": "dashboard",
+                   "tooltip": "The same time in the other dashboards", "asDropdown": False, "keepTime": True}],
         "panels": placed,
     }
 

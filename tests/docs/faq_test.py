@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The messages that docs/FAQ.md explains are messages of the code: each piece between its `...`s stands in a string there."""
+"""The messages that docs/FAQ.md explains are messages of the code: each piece between its `...`s stands in a string there. What
+it advises has the flags of today: `-o` is the format of what is printed, and never a file."""
 import pathlib
 import re
 import sys
@@ -22,6 +23,9 @@ def strings():
 def main():
     known, unknown, checked = strings(), [], 0
     for line in (root / 'docs/FAQ.md').read_text().splitlines():
+        for code in re.findall(r'`(?:[^`]* )?-o(?![ =](?:json|yaml|table)\b)[^`]*`', line):
+            if not code.startswith('`ps '):
+                unknown.append(f'docs/FAQ.md: found {code}, expected a format behind -o, or --output for a file: {line[:80]}')
         if not line.startswith('| ') or line.startswith(('| message', '| reason', '| condition')):
             continue
         message = line.split(' | ')[0]

@@ -4,7 +4,7 @@
 
   tests/tidy/documents.py links   links, anchors, paths, DESIGN sections and design notes exist; counts of CONTRIBUTING
   tests/tidy/documents.py lines   lines of at most 100 characters, table cells of at most 160
-  tests/tidy/documents.py words   no wording that docs/STYLE.md rejects
+  tests/tidy/documents.py words   no wording that docs/STYLE.md rejects, and no sentence twice on a page
 """
 import functools
 import pathlib
@@ -18,6 +18,7 @@ SOURCES = {'.h', '.cc', '.cu', '.cuh', '.proto', '.py', '.sh', '.cmake', '.txt',
            '.service', '.env', '.md', ''}
 MAXIMUM_LINE = 100
 MAXIMUM_CELL = 160
+LONG_SENTENCE = 80  # shorter ones may well be needed twice
 # Written from comments and tables in the sources, which have checks of their own.
 GENERATED = ('docs/reference/',)
 
@@ -170,10 +171,31 @@ def check_lines():
                 yield f'{name(path)}:{number}: {len(line)} characters, expected at most {MAXIMUM_LINE}'
 
 
+def sentences(path):
+    """Sentences of the prose with the numbers of the lines on which their paragraphs begin."""
+    begin, words = 0, ''
+    for number, line, fence in [*numbered(path), (0, '', None)]:
+        text = line.strip()
+        if fence is not None or not text or text.startswith(('|', '#', '- ')):
+            yield from ((begin, one) for one in re.split(r'(?<=[.?!]) ', words))
+            begin, words = number, ''
+        if fence is None and not text.startswith(('|', '#')):
+            words = f'{words} {text}'.strip()
+
+
+def check_repeats(path):
+    seen = {}
+    for number, sentence in sentences(path):
+        first = seen.setdefault(sentence, number) if len(sentence) >= LONG_SENTENCE else number
+        if first != number:
+            yield f'{name(path)}:{number}: found a sentence of the paragraph at line {first} again: {sentence[:60]}...'
+
+
 def check_words():
     for path in pages():
         if name(path).startswith(GENERATED) or name(path) == 'docs/STYLE.md':
             continue
+        yield from check_repeats(path)
         for number, line, fence in numbered(path):
             if fence is None:
                 for word in REJECTED.findall(re.sub(r'`[^`]*`', '', line)):

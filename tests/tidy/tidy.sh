@@ -58,7 +58,7 @@ links() { tests/tidy/documents.py links; }
 # Lines and table cells of the documents are short enough to read and to review.
 lines() { tests/tidy/documents.py lines; }
 
-# The documents use the standard words (docs/STYLE.md).
+# The documents use the standard words (docs/STYLE.md), and say nothing twice on a page.
 words() { tests/tidy/documents.py words; }
 
 # Every product source of 120 lines or more opens with a comment that says what it does and how: before any code, besides

@@ -26,20 +26,28 @@
 namespace stretto {
 namespace {
 
-std::string Grids(const SimOptions& options, const SimFigures& figures) {
+// What is left of `width` beside the names of the lanes, if no flag gives it.
+int ColumnsOf(const SimOptions& options, const Program& program, int width) {
+  if (options.columns > 0) return options.columns;
+  size_t names = 0;
+  for (const Lane& lane : program.lanes) names = std::max(names, lane.name.size());
+  return std::max(kFewestColumns, width - static_cast<int>(names) - 1);
+}
+
+std::string Grids(const SimOptions& options, const SimFigures& figures, int width) {
   const Program& program = figures.program;
+  const int columns = ColumnsOf(options, program, width);
   const std::vector<Interval>& intervals = figures.step.intervals;
   if (options.grid == GridWindow::kNone) return "";
   if (options.grid == GridWindow::kStep) {
-    return absl::StrCat("\nthe step: ",
-                        DrawGrid(program, intervals, SpanOf(intervals), options.columns));
+    return absl::StrCat("\nthe step: ", DrawGrid(program, intervals, SpanOf(intervals), columns));
   }
   std::string text;
   for (Phase phase : {Phase::kForward, Phase::kBackward}) {
     const Interval window = LayerWindow(program, intervals, options.layer, phase);
     absl::StrAppend(&text, "\nlayer ", options.layer, " ",
                     phase == Phase::kForward ? "forward" : "backward", ": ",
-                    DrawGrid(program, intervals, window, options.columns));
+                    DrawGrid(program, intervals, window, columns));
   }
   return text;
 }
@@ -177,7 +185,8 @@ int PrintReference(const std::vector<double>& shares, std::ostream& out, std::os
 
 }  // namespace
 
-int SimCommand(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err) {
+int SimCommand(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err,
+               int width) {
   const absl::StatusOr<SimOptions> options = ParseSimOptions(arguments);
   if (!options.ok()) return bench::ExitCodeOf(bench::NameFlags(options.status()), err);
   if (!options->help.empty()) {
@@ -197,7 +206,7 @@ int SimCommand(const std::vector<std::string>& arguments, std::ostream& out, std
     out << Json(*options, *figures) << "\n";
     return 0;
   }
-  out << SimTitle(*options) << Grids(*options, *figures) << "\n"
+  out << SimTitle(*options) << Grids(*options, *figures, width) << "\n"
       << PrintLedger(figures->step.ledger) << "\n"
       << Summary(*options, *figures);
   return 0;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "proto/commands/terminal_width.h"
 #include "worker/bench/calibrate/command.h"
 #include "worker/bench/devices_command.h"
 #include "worker/bench/kernels/command.h"
@@ -28,6 +29,10 @@ struct Command {
   int (*run)(const Arguments& arguments, std::ostream& out, std::ostream& err);
 };
 
+int Simulate(const Arguments& arguments, std::ostream& out, std::ostream& err) {
+  return SimCommand(arguments, out, err, TerminalWidth());
+}
+
 // Runs on the machine that the arguments name.
 int Kernels(const Arguments& arguments, std::ostream& out, std::ostream& err) {
   return KernelsCommand(arguments, out, err, bench::OpenMachine);
@@ -41,7 +46,7 @@ int Overlap(const Arguments& arguments, std::ostream& out, std::ostream& err) {
 
 constexpr Command kCommands[] = {
     {"devices", "list the usable GPUs, or explain why there are none", DevicesCommand},
-    {"sim", "simulate a schedule of a model: timeline, ledger and step time", SimCommand},
+    {"sim", "simulate a schedule of a model: timeline, ledger and step time", Simulate},
     {"kernels", "time every operation of a step against the machine's limits", Kernels},
     {"step", "train a model on one device: tokens per second, MFU and ledger", Step},
     {"overlap", "compare the schedules on this machine", Overlap},

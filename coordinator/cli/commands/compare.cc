@@ -16,6 +16,7 @@
 #include "absl/strings/str_join.h"
 #include "coordinator/cli/client/follow.h"
 #include "coordinator/cli/text/figures.h"
+#include "coordinator/cli/text/profile_text.h"
 #include "coordinator/cli/text/resource_name.h"
 #include "coordinator/cli/text/spec_text.h"
 #include "coordinator/cli/text/table.h"
@@ -116,7 +117,7 @@ RunFigures FiguresOf(const v1alpha1::Job& job, const std::vector<v1alpha1::StepR
   run.options = OptionsText(job.spec());
   run.link = ShortLink(job.spec());
   run.steps = job.progress().steps();
-  const bool stepped = job.progress().steps() > 0;
+  const bool stepped = HasStepFigures(job.progress());
   run.first_loss = stepped ? job.progress().first_loss() : kNone;
   run.last_loss = stepped ? job.progress().last_loss() : kNone;
   run.held_out_loss =

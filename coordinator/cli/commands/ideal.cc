@@ -5,9 +5,7 @@
 #include <limits>
 #include <map>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "coordinator/cli/text/figures.h"
+#include "coordinator/cli/text/profile_text.h"
 #include "proto/base/spread.h"
 
 namespace stretto::cli {
@@ -16,7 +14,8 @@ namespace {
 constexpr double kNoBound = std::numeric_limits<double>::quiet_NaN();
 
 // The part of a spec that the bound depends on: what an unsliced step computes and sends, how it is
-// spread, and over which link.
+// spread, and over which link. Attention to one's own document alone takes less where documents are
+// short, so with it the text counts too.
 std::string KeyOf(const v1alpha1::JobSpec& spec) {
   v1alpha1::JobSpec key;
   *key.mutable_model() = spec.model();
@@ -25,6 +24,12 @@ std::string KeyOf(const v1alpha1::JobSpec& spec) {
   key.set_micro_batch_size(spec.micro_batch_size());
   key.set_global_batch_size(spec.global_batch_size());
   key.set_device(spec.device());
+  key.set_deterministic(spec.deterministic());
+  if (spec.data().document_mask()) {
+    key.mutable_data()->set_document_mask(true);
+    key.mutable_data()->set_prefix(spec.data().prefix());
+    *key.mutable_data()->mutable_blend() = spec.data().blend();
+  }
   if (spec.has_emulated_link()) *key.mutable_emulated_link() = spec.emulated_link();
   const v1alpha1::ScheduleParameters& parameters = spec.schedule().parameters();
   key.mutable_schedule()->mutable_parameters()->set_sequence_parallel(
@@ -35,15 +40,6 @@ std::string KeyOf(const v1alpha1::JobSpec& spec) {
 }
 
 }  // namespace
-
-std::string Disturbance(const v1alpha1::Profile& profile) {
-  std::vector<std::string> reasons;
-  if (profile.spread() > kMostSpread)
-    reasons.push_back(absl::StrCat("repetitions ", Percent(profile.spread()), " apart"));
-  if (profile.preempted_share() > kMostPreempted)
-    reasons.push_back(absl::StrCat(Percent(profile.preempted_share()), " without a CPU"));
-  return absl::StrJoin(reasons, ", ");
-}
 
 std::vector<IdealStep> IdealsOf(const std::vector<v1alpha1::Job>& jobs) {
   std::map<std::string, std::vector<double>> measured;

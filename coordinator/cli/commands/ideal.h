@@ -2,6 +2,7 @@
 #pragma once
 // The bound that no schedule can pass, of the runs of a comparison. Each run with a profile has
 // measured it, but it depends on model, link and layout alone, so runs that share these share it.
+// How attention computes is part of the model: `document_mask` with the text, `deterministic`.
 
 #include <string>
 #include <vector>
@@ -9,12 +10,6 @@
 #include "stretto/v1alpha1/job.pb.h"
 
 namespace stretto::cli {
-
-// Why something else on the machine disturbed the profile, so that its bound is not one: its
-// repetitions spread by more than kMostSpread, or its ranks were without a CPU for more than
-// kMostPreempted of them. "repetitions 42.0 % apart"; empty if nothing did.
-inline constexpr double kMostPreempted = 0.05;
-std::string Disturbance(const v1alpha1::Profile& profile);
 
 struct IdealStep {
   double seconds = 0;  // the least that an undisturbed profile measured; NaN: there is none

@@ -138,8 +138,8 @@ class View {
     const v1alpha1::Evaluation& evaluation = state_.evaluated.evaluation();
     TextLine line = Line();
     line.Add("eval    ").Add(Loss(evaluation.loss()), Ink::kBold);
-    line.Add(absl::StrFormat("  perplexity %.4g, best loss %s, after step %d",
-                             evaluation.perplexity(), Loss(evaluation.best_loss()),
+    line.Add(absl::StrFormat("  perplexity %s, best loss %s, after step %d",
+                             Perplexity(evaluation.perplexity()), Loss(evaluation.best_loss()),
                              state_.evaluated.step()));
     Add(line);
   }

@@ -24,9 +24,15 @@ std::string Seconds(double seconds) {
 
 std::string Loss(double loss) { return std::isnan(loss) ? "-" : absl::StrFormat("%.4f", loss); }
 
+std::string Perplexity(double perplexity) {
+  return std::isnan(perplexity) ? "-" : absl::StrFormat("%.4g", perplexity);
+}
+
+bool HasStepFigures(const v1alpha1::Progress& progress) { return progress.tokens() > 0; }
+
 std::string HeldOutText(const v1alpha1::Evaluation& evaluation) {
-  return absl::StrFormat("held-out loss %s, perplexity %.4g", Loss(evaluation.loss()),
-                         evaluation.perplexity());
+  return absl::StrFormat("held-out loss %s, perplexity %s", Loss(evaluation.loss()),
+                         Perplexity(evaluation.perplexity()));
 }
 
 }  // namespace stretto::cli

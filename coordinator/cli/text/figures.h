@@ -17,6 +17,11 @@ std::string Percent(double ratio);
 std::string Seconds(double seconds);
 // "2.8134"; "-" for NaN.
 std::string Loss(double loss);
+// "16.67"; "-" for NaN.
+std::string Perplexity(double perplexity);
+// Whether losses and speeds are those of steps. They are not known before the first step, nor
+// between a restart of the coordinator and the next one, although the number of steps is.
+bool HasStepFigures(const v1alpha1::Progress& progress);
 // "held-out loss 2.8134, perplexity 16.67".
 std::string HeldOutText(const v1alpha1::Evaluation& evaluation);
 

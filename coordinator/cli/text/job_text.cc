@@ -6,7 +6,6 @@
 #include "coordinator/cli/text/job_text.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -19,6 +18,7 @@
 #include "coordinator/cli/text/figures.h"
 #include "coordinator/cli/text/job_events.h"
 #include "coordinator/cli/text/ledger_table.h"
+#include "coordinator/cli/text/profile_text.h"
 #include "coordinator/cli/text/resource_name.h"
 #include "coordinator/cli/text/spec_text.h"
 #include "coordinator/cli/text/table.h"
@@ -86,33 +86,6 @@ std::string AttemptTable(const Job& job) {
                rows);
 }
 
-std::string ProfileTable(const Job& job) {
-  const v1alpha1::Profile& profile = job.profile();
-  const v1alpha1::Ledger& ledger = job.progress().ledger();
-  const auto row = [](const char* name, double seconds, const char* meaning) {
-    return std::vector<std::string>{name, absl::StrFormat("%.4f", seconds), meaning};
-  };
-  std::vector<std::vector<std::string>> rows = {
-      row("t_comp", profile.t_comp(), "megatron_sync without its collectives"),
-      row("t_comm", profile.t_comm(), "its collectives alone"),
-      row("t_serial", profile.t_serial(), "this slicing, nothing overlapped"),
-      row("t_ideal", profile.t_ideal_step(), "bound for every schedule"),
-  };
-  std::string note;
-  if (ledger.steps() > 0) {
-    const double step = ledger.wall_seconds() / static_cast<double>(ledger.steps());
-    rows.push_back(row("t_overlap", step, "mean step of this run"));
-    if (profile.t_ideal_step() > 0) {
-      note = absl::StrFormat("step is %.2f x ideal\n", step / profile.t_ideal_step());
-    }
-  }
-  const std::string parity = profile.verified_parity()
-                                 ? absl::StrCat("parity verified: ", profile.parity_message())
-                                 : absl::StrCat("PARITY NOT VERIFIED: ", profile.parity_message());
-  return absl::StrCat(Table({"PROFILE", ">SECONDS", "MEANING"}, rows), note, Escaped(parity), "\n",
-                      "link: ", LinkText(job.spec()), "\n");
-}
-
 // Whether the job says anything about its place in the queue.
 bool IsQueuedSpecially(const Job& job) {
   const v1alpha1::QueueSpec& queue = job.spec().queue();
@@ -134,8 +107,8 @@ std::string StepText(const v1alpha1::Progress& progress) {
 void AddHeldOut(const v1alpha1::Progress& progress, FieldLines* fields) {
   if (!progress.has_last_evaluation()) return;
   const v1alpha1::Evaluation& last = progress.last_evaluation();
-  fields->Add("Held out", absl::StrFormat("loss %s, perplexity %.4g, best loss %s, after step %d",
-                                          Loss(last.loss()), last.perplexity(),
+  fields->Add("Held out", absl::StrFormat("loss %s, perplexity %s, best loss %s, after step %d",
+                                          Loss(last.loss()), Perplexity(last.perplexity()),
                                           Loss(last.best_loss()), progress.last_evaluation_step()));
 }
 
@@ -171,7 +144,7 @@ void AddProgress(const Job& job, FieldLines* fields) {
   }
   fields->Add("Steps", steps);
   if (const std::string epochs = EpochsText(job); !epochs.empty()) fields->Add("Epochs", epochs);
-  if (progress.steps() > 0) {
+  if (HasStepFigures(progress)) {
     fields->Add("Loss", LossText(progress));
     AddHeldOut(progress, fields);
     fields->Add("Tokens", absl::StrCat(FormatCount(static_cast<double>(progress.tokens())), ", ",
@@ -215,7 +188,7 @@ std::string JobTable(const std::vector<Job>& jobs, absl::Time now) {
   const bool owned = std::any_of(jobs.begin(), jobs.end(), IsOfSomebody);
   for (const Job& job : jobs) {
     const v1alpha1::Progress& progress = job.progress();
-    const bool started = progress.steps() > 0;
+    const bool started = progress.steps() > 0, measured = HasStepFigures(progress);
     std::vector<std::string>& row = rows.emplace_back();
     row = {ShortResourceName(job.name()), StateText(job.state(), false)};
     if (owned) row.push_back(job.owner().empty() ? "-" : job.owner());
@@ -224,8 +197,8 @@ std::string JobTable(const std::vector<Job>& jobs, absl::Time now) {
       row.push_back(job.spec().queue().project());
     }
     for (std::string& figure : std::vector<std::string>{
-             started ? StepText(progress) : "-", started ? Loss(progress.last_loss()) : "-",
-             started ? FormatCount(progress.tokens_per_second()) : "-",
+             started ? StepText(progress) : "-", measured ? Loss(progress.last_loss()) : "-",
+             measured ? FormatCount(progress.tokens_per_second()) : "-",
              started ? Percent(OverlapRatio(progress.ledger())) : "-", job.spec().schedule().name(),
              Age(job.create_time(), now)}) {
       row.push_back(std::move(figure));
@@ -311,7 +284,7 @@ std::string Summary(const Job& job, bool color) {
     if (!why.empty()) absl::StrAppend(&out, why, "\n");
   }
   out += EarlyStopText(job);
-  if (progress.steps() > 0) {
+  if (HasStepFigures(progress)) {
     absl::StrAppend(&out, "loss ", LossText(progress), ", ",
                     FormatCount(static_cast<double>(progress.tokens())), " tokens, ",
                     FormatCount(progress.tokens_per_second()), " tokens/s\n");

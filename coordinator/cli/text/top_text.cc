@@ -83,14 +83,14 @@ std::string Rate(double rate) { return std::isnan(rate) ? "-" : absl::StrFormat(
 
 std::vector<std::string> JobRow(const Job& job) {
   const v1alpha1::Progress& progress = job.progress();
-  const bool started = progress.steps() > 0;
+  const bool measured = HasStepFigures(progress);
   const JobSpeed speed = SpeedOf(job);
   return {ShortResourceName(job.name()),
           StateText(job.state(), false),
           absl::StrCat(progress.steps(), "/", job.spec().steps()),
           Rate(speed.steps_per_second),
-          started ? FormatCount(progress.tokens_per_second()) : "-",
-          started ? Loss(progress.last_loss()) : "-",
+          measured ? FormatCount(progress.tokens_per_second()) : "-",
+          measured ? Loss(progress.last_loss()) : "-",
           Percent(speed.exposed_share),
           job.state() == Job::RUNNING && progress.has_time_left()
               ? stretto::FormatDuration(ToDuration(progress.time_left()))
@@ -157,15 +157,15 @@ Document TopDocument(const ClusterView& view) {
   for (const Job& job : JobsOf(view)) {
     const v1alpha1::Progress& progress = job.progress();
     const JobSpeed speed = SpeedOf(job);
-    const bool started = progress.steps() > 0;
+    const bool measured = HasStepFigures(progress);
     top["jobs"].push_back(
         {{"name", ShortResourceName(job.name())},
          {"state", ShortName(job.state())},
          {"step", progress.steps()},
          {"steps", job.spec().steps()},
          {"steps_per_second", Known(speed.steps_per_second)},
-         {"tokens_per_second", started ? Known(progress.tokens_per_second()) : Document(nullptr)},
-         {"loss", started ? Known(progress.last_loss()) : Document(nullptr)},
+         {"tokens_per_second", measured ? Known(progress.tokens_per_second()) : Document(nullptr)},
+         {"loss", measured ? Known(progress.last_loss()) : Document(nullptr)},
          {"exposed_share", Known(speed.exposed_share)},
          {"slots", job.placement_size()}});
   }

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/bench/sim_command.h"
 
+#include <pty.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
@@ -336,6 +341,47 @@ TEST(SimCommandTest, FitsATerminalOf80Columns) {
       EXPECT_LE(line.size(), 80u) << arguments << ":\n" << line;
     }
   }
+}
+
+size_t LongestLine(const std::string& text) {
+  size_t longest = 0;
+  for (const absl::string_view line : absl::StrSplit(text, absl::ByAnyChar("\r\n")))
+    longest = std::max(longest, line.size());
+  return longest;
+}
+
+TEST(SimCommandTest, ATimelineIsAsWideAsItsLine) {
+  const std::string flags = "--schedule domino_row";
+  for (const int width : {80, 100, 237})
+    EXPECT_EQ(LongestLine(Sim(flags, width).out), static_cast<size_t>(width));
+  EXPECT_EQ(Sim(flags).out, Sim(flags, 80).out);
+  // A flag says more than the terminal, and of one that is too narrow the timeline does not fit.
+  EXPECT_EQ(Sim(flags + " --columns 92", 237).out, Sim(flags, 100).out);
+  EXPECT_EQ(Sim(flags, 10).out, Sim(flags + " --columns 20").out);
+}
+
+// The program itself, which asks its terminal.
+TEST(SimCommandTest, TheProgramFillsItsTerminal) {
+  winsize size = {};
+  size.ws_col = 113;
+  size.ws_row = 40;
+  int terminal = -1;
+  const pid_t child = ::forkpty(&terminal, nullptr, nullptr, &size);
+  if (child == 0) {
+    const char* program = STRETTO_BINARY_DIR "/stretto-bench";
+    ::execl(program, program, "sim", "--schedule", "domino_row", nullptr);
+    ::_exit(127);
+  }
+  std::string text;
+  char block[4096];
+  // A terminal whose other side is gone reads as an error.
+  for (ssize_t n = 0; (n = ::read(terminal, block, sizeof block)) > 0;)
+    text.append(block, static_cast<size_t>(n));
+  ::close(terminal);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(WEXITSTATUS(status), 0) << text;
+  EXPECT_EQ(LongestLine(text), 113u) << text;
 }
 
 TEST(SimCommandTest, UnknownNamesListTheKnown) {

@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "proto/spec/pipelines.h"
 #include "worker/bench/options/flags.h"
+#include "worker/bench/options/sim_options.h"
 
 namespace stretto {
 namespace {
@@ -100,9 +101,9 @@ void AddOutputFlags(CLI::App& app, SimFlags& f) {
       ->check(Integer(0, 1 << 20))
       ->group(group);
   app.add_option("--columns", f.columns,
-                 "width of the timeline in characters, without the names of its lanes")
-      ->check(Integer(20, 10000))
-      ->capture_default_str()
+                 "width of the timeline in characters, without the names of its lanes (default: "
+                 "what fits the terminal, or 80 columns)")
+      ->check(Integer(kFewestColumns, 10000))
       ->group(group);
   app.add_flag("--json", f.json, "print figures and ledger as JSON, without a timeline")
       ->group(group);

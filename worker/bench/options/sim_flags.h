@@ -20,7 +20,7 @@ inline constexpr char kDefaultPlan[] = "default", kFoundPlan[] = "found";
 struct SimFlags {
   bench::SpecFlags spec;
   std::string grid = "layer", plan = kDefaultPlan, costs;
-  int layer = -1, columns = 72;
+  int layer = -1, columns = 0;  // as in SimOptions
   bool print_plan = false, json = false, reference = false;
   std::vector<double> shares{std::begin(kReferenceShares), std::end(kReferenceShares)};
   std::vector<int> stages{1};

@@ -11,6 +11,8 @@
 
 namespace stretto {
 
+inline constexpr int kFewestColumns = 20;  // that DrawGrid takes
+
 enum class GridWindow : uint8_t { kNone, kLayer, kStep };
 
 struct SimOptions {
@@ -30,7 +32,7 @@ struct SimOptions {
   bool print_plan = false;  // and do nothing else
   GridWindow grid = GridWindow::kLayer;
   int layer = 0;
-  int columns = 0;
+  int columns = 0;  // of the grid, without the names of lanes; 0: what fits the line
 };
 
 // Returns the costs of a job, whose adjacent ranks share nodes.

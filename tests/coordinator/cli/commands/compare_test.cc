@@ -6,6 +6,9 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <vector>
+
+#include "coordinator/cli/text/profile_text.h"
 
 namespace stretto::cli {
 namespace {
@@ -92,6 +95,22 @@ TEST(IdealTest, RunsOfOneModelLinkAndLayoutShareTheLeast) {
   EXPECT_NEAR(ideals[0].spread, 0.25, 1e-12);
   EXPECT_DOUBLE_EQ(ideals[2].seconds, 0.2);
   EXPECT_TRUE(std::isnan(ideals[2].spread));
+}
+
+// Both change what an unsliced step computes; masked attention depends on the documents as well.
+TEST(IdealTest, MaskedAndDeterministicRunsHaveBoundsOfTheirOwn) {
+  v1alpha1::Job other_text = Profiled("b", 0.5, 0), masked = Profiled("c", 0.2, 0);
+  other_text.mutable_spec()->mutable_data()->set_prefix("letters");
+  masked.mutable_spec()->mutable_data()->set_document_mask(true);
+  v1alpha1::Job masked_letters = masked, deterministic = Profiled("d", 0.6, 0);
+  masked_letters.mutable_profile()->set_t_ideal_step(0.1);
+  masked_letters.mutable_spec()->mutable_data()->set_prefix("letters");
+  deterministic.mutable_spec()->set_deterministic(true);
+  const auto ideals =
+      IdealsOf({Profiled("a", 0.4, 0), other_text, masked, masked_letters, deterministic});
+  std::vector<double> seconds;
+  for (const IdealStep& ideal : ideals) seconds.push_back(ideal.seconds);
+  EXPECT_THAT(seconds, ::testing::ElementsAre(0.4, 0.4, 0.2, 0.1, 0.6));
 }
 
 TEST(IdealTest, ADisturbedProfileIsNoBound) {

@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <fstream>
 #include <functional>
+#include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,6 +28,8 @@
 namespace stretto::cli {
 namespace {
 
+using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
@@ -88,6 +92,44 @@ TEST_F(HelpTest, EveryCommandHasExamplesOfItselfAndFitsTheTerminal) {
     EXPECT_THAT(help, Not(HasSubstr("__")));  // what is not for people
   });
   EXPECT_GT(count, 20);
+}
+
+// What a person has learned from one command holds for all: -o is the format of what is printed,
+// and the file that a command writes is -f or --output.
+TEST_F(HelpTest, AShortFlagMeansTheSameEverywhere) {
+  const std::set<std::string> paths = {"FILE", "DIR", "PATH", "PREFIX", "FOLDER"};
+  // Of identity and other input; folders of a cluster; and what is written beside the output.
+  const std::set<std::string> others = {"--tls-ca",     "--tls-certificate", "--tls-key",
+                                        "--token-file", "--prompt-file",     "--state-dir",
+                                        "--data-root",  "--checkpoint-root", "--root",
+                                        "--svg",        "--logits"};
+  std::map<std::string, std::set<std::string>> meanings;
+  std::set<std::string> unused = others;
+  ForEach({}, [&](const std::vector<std::string>& command, const std::string& help) {
+    SCOPED_TRACE(absl::StrJoin(command, " "));
+    for (absl::string_view line : absl::StrSplit(help, '\n')) {
+      if (!absl::StartsWith(line, "  -")) continue;
+      std::vector<std::string> words = absl::StrSplit(line, ' ', absl::SkipEmpty());
+      std::string letter;
+      if (absl::EndsWith(words[0], ",")) {
+        letter = words[0].substr(0, 2);
+        words.erase(words.begin());
+        meanings[letter].insert(words[0]);
+      }
+      if (words.size() < 2 || paths.count(words[1]) == 0) continue;
+      unused.erase(words[0]);
+      if (words[0] == "--output") {
+        EXPECT_EQ(letter, "-f") << line;
+      } else {
+        EXPECT_THAT(others, Contains(words[0])) << line;
+      }
+    }
+  });
+  EXPECT_THAT(unused, ElementsAre());
+  EXPECT_THAT(meanings["-o"], ElementsAre("--format"));
+  EXPECT_THAT(meanings["-f"], ElementsAre("--follow", "--output"));
+  meanings.erase("-f");
+  for (const auto& [letter, flags] : meanings) EXPECT_EQ(flags.size(), 1u) << letter;
 }
 
 TEST_F(HelpTest, TheCommandHelpPrintsTheSame) {
@@ -169,6 +211,12 @@ TEST_F(HelpTest, HelpNamesArgumentsFlagsAndDefaults) {
   EXPECT_THAT(out(), HasSubstr("maximum number of jobs; 0 lists all (default: 50)\n"));
   EXPECT_EQ(Run({"job", "compare", "--help"}), kOk);
   EXPECT_THAT(out(), HasSubstr("Usage: stretto job compare JOB...\n"));
+}
+
+// What the Python client alone can write, by the vendors' own libraries, is found from here.
+TEST_F(HelpTest, MetricsNameTheProgramThatWritesForTensorBoard) {
+  ASSERT_EQ(Run({"job", "metrics", "--help"}), kOk);
+  EXPECT_THAT(out(), HasSubstr("\n  python3 -m stretto job metrics gpt --tensorboard runs"));
 }
 
 TEST_F(HelpTest, AnUnknownFlagHasItsNearestName) {

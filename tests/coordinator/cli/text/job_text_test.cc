@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -364,6 +365,67 @@ TEST(DescribeTest, ShowsConditionsPlacementLedgerAndProfile) {
   EXPECT_THAT(DescribeJob(job, absl::FromUnixSeconds(1100), false),
               HasSubstr("PARITY NOT VERIFIED"));
   EXPECT_EQ(WhyText(job), "NotEnoughSlots: found 1 free slot, expected 2");
+}
+
+TEST(DescribeTest, NothingIsInventedForAJobThatNeverRan) {
+  Job job;
+  job.set_name("jobs/waits");
+  job.set_uid("u2");
+  job.mutable_create_time()->set_seconds(1000);
+  *job.mutable_spec() = SomeJob().spec();
+  job.mutable_progress()->set_total_steps(20);
+  for (const Job::State state : {Job::PENDING, Job::PREPARING, Job::CANCELLED}) {
+    job.set_state(state);
+    const std::string text =
+        absl::StrCat(DescribeJob(job, absl::FromUnixSeconds(1100), false), Summary(job, false));
+    EXPECT_THAT(text, HasSubstr("\nSteps:       0/20\n"));
+    for (const char* unknown : {"nan", "inf", "0.0", "Loss", "loss", "okens", "PROFILE", "Ledger",
+                                "overlap", "Started", "Ended"}) {
+      EXPECT_THAT(text, Not(HasSubstr(unknown)));
+    }
+  }
+}
+
+// The number of steps is stored; what they measured is known again with the next one.
+TEST(DescribeTest, NothingIsInventedBetweenARestartOfTheCoordinatorAndTheNextStep) {
+  Job job;
+  job.set_name("jobs/gpt");
+  job.set_state(Job::RUNNING);
+  job.mutable_progress()->set_steps(12);
+  job.mutable_progress()->set_total_steps(20);
+  const absl::Time now = absl::FromUnixSeconds(1100);
+  const std::string text =
+      absl::StrCat(DescribeJob(job, now, false), JobTable({job}, now), Summary(job, false));
+  EXPECT_THAT(text, HasSubstr("\nSteps:       12/20\n"));
+  EXPECT_THAT(text, HasSubstr("\ngpt   RUNNING  12/20     -         -        - "));
+  EXPECT_THAT(text, Not(HasSubstr("0.0")));
+}
+
+TEST(DescribeTest, ALossThatIsNoNumberHasNoPerplexity) {
+  Job job = SomeJob();
+  v1alpha1::Evaluation& last = *job.mutable_progress()->mutable_last_evaluation();
+  last = SomeEvaluation();
+  last.set_loss(std::nan(""));
+  last.set_perplexity(std::nan(""));
+  const std::string text =
+      absl::StrCat(DescribeJob(job, absl::UnixEpoch(), false), Summary(job, false));
+  EXPECT_THAT(text, HasSubstr("loss -, perplexity -, best loss 2.2500"));
+  EXPECT_THAT(text, HasSubstr("\nheld-out loss -, perplexity -\n"));
+  EXPECT_THAT(text, Not(HasSubstr("nan")));
+}
+
+// Something else used the machine while the profile was measured.
+TEST(DescribeTest, ADisturbedProfileIsNoBound) {
+  Job job = SomeJob();
+  job.mutable_profile()->set_t_ideal_step(0.4);
+  job.mutable_profile()->set_spread(0.42);
+  job.mutable_profile()->set_preempted_share(0.06);
+  const std::string text = DescribeJob(job, absl::UnixEpoch(), false);
+  EXPECT_THAT(text, HasSubstr("\nt_ideal     0.4000  no bound\n"));
+  EXPECT_THAT(text, HasSubstr("\ndisturbed profile: repetitions 42.0 % apart, 6.0 % without a CPU, "
+                              "no bound\n"));
+  EXPECT_THAT(text, Not(HasSubstr("bound for every schedule")));
+  EXPECT_THAT(text, Not(HasSubstr("x ideal")));
 }
 
 TEST(DescribeTest, AFailureIsSaidOnce) {

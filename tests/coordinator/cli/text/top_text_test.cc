@@ -28,6 +28,7 @@ Job Running(const std::string& name, const std::string& worker, int ranks) {
   job.mutable_spec()->set_global_batch_size(8);
   job.mutable_spec()->mutable_model()->set_sequence_length(64);
   job.mutable_progress()->set_steps(40);
+  job.mutable_progress()->set_tokens(40 * 8 * 64);
   job.mutable_progress()->set_last_loss(2.5);
   job.mutable_progress()->set_tokens_per_second(1024);
   job.mutable_progress()->mutable_time_left()->set_seconds(30);
@@ -87,6 +88,19 @@ TEST(TopTextTest, ShowsWhatTheClusterDoes) {
   ClusterView many = Cluster();
   many.more_waiting = true;
   EXPECT_THAT(TopText(many), HasSubstr("1 running and more\n"));
+}
+
+// As after a restart of the coordinator, until the next step.
+TEST(TopTextTest, StepsOfWhichTheNumberAloneIsKnownHaveNoFigures) {
+  ClusterView view;
+  Job& job = view.active.emplace_back();
+  job.set_name("jobs/gpt");
+  job.set_state(Job::RUNNING);
+  job.mutable_spec()->set_steps(100);
+  job.mutable_progress()->set_steps(40);
+  EXPECT_THAT(TopText(view), ContainsRegex("gpt +RUNNING +40/100 +- +- +- +- +- +0"));
+  for (const char* unknown : {"tokens_per_second", "loss"})
+    EXPECT_TRUE(TopDocument(view)["jobs"][0][unknown].is_null()) << unknown;
 }
 
 TEST(TopTextTest, AnEmptyClusterIsSaidToBeEmpty) {

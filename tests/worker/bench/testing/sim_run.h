@@ -16,10 +16,10 @@ struct SimRun {
   std::string out, err;
 };
 
-inline SimRun Sim(const std::string& arguments) {
+inline SimRun Sim(const std::string& arguments, int width = kPlainWidth) {
   std::ostringstream out, err;
   const std::vector<std::string> words = absl::StrSplit(arguments, ' ', absl::SkipEmpty());
-  const int code = SimCommand(words, out, err);
+  const int code = SimCommand(words, out, err, width);
   return {code, out.str(), err.str()};
 }
 
