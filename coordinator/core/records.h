@@ -12,6 +12,7 @@
 
 #include "absl/time/time.h"
 #include "coordinator/core/event_log.h"
+#include "coordinator/core/shared_bytes.h"
 #include "coordinator/membership/membership.h"
 #include "coordinator/placement/placement.h"
 #include "proto/base/exit_reason.h"
@@ -180,7 +181,7 @@ struct JobRecord {
   std::optional<absl::Duration> submit_to_first_operation;
   std::optional<absl::Duration> submit_to_first_step;
   EventLog events;
-  std::string summary;  // opaque; attached by the driver when an attempt or the job ends
+  SharedBytes summary;  // opaque; attached by the driver when an attempt or the job ends
 
   const Gang& GangIn(int32_t number) const {
     return number == 0 ? gang : fallbacks[static_cast<size_t>(number) - 1];

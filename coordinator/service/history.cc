@@ -275,7 +275,7 @@ std::string JobHistory::Summary(const coordinator::JobRecord& record) const {
 
 void Histories::Describe(const coordinator::JobRecord& record, v1alpha1::Job* job) {
   if (coordinator::IsEnded(record.state) && by_uid_.count(record.uid) == 0) {
-    return JobHistory::DescribeEnded(record.summary, job);
+    return JobHistory::DescribeEnded(record.summary.str(), job);
   }
   Of(record).Describe(record, job);
 }
@@ -289,7 +289,7 @@ JobHistory& Histories::Of(const coordinator::JobRecord& record) {
   auto it = by_uid_.find(record.uid);
   const bool known = it != by_uid_.end();
   ended_.remove(record.uid);
-  if (!known) it = by_uid_.emplace(record.uid, JobHistory(record.summary)).first;
+  if (!known) it = by_uid_.emplace(record.uid, JobHistory(record.summary.str())).first;
   if (!coordinator::IsEnded(record.state)) return it->second;
   ended_.push_front(record.uid);
   if (ended_.size() > kMaxEnded) {

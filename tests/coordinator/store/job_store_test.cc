@@ -287,7 +287,7 @@ TEST(SqliteStoreTest, ADatabaseWithoutAClusterGetsAnIdAndKeepsTheRest) {
     EXPECT_EQ(job.number, 1);
     EXPECT_EQ(job.state, JobState::kFailed);
     EXPECT_EQ(job.spec.size(), 169u);
-    EXPECT_EQ(job.summary, "\x06\x0a\x04\x62\x02\x10\x02");
+    EXPECT_EQ(job.summary.str(), "\x06\x0a\x04\x62\x02\x10\x02");
     EXPECT_EQ(job.conditions.size(), 3u);
     ASSERT_TRUE(job.first_failure.has_value());
     EXPECT_EQ(job.first_failure->reason, "DataInvalid");
