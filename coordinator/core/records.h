@@ -148,6 +148,8 @@ struct JobRecord {
   absl::Time create_time;
   std::optional<absl::Time> start_time;  // first rank prepared
   std::optional<absl::Time> end_time;
+  // Since when no more is kept of the ended job than RetiredRecord has (retired_jobs.h).
+  std::optional<absl::Time> retire_time;
   int32_t attempt = 0;            // 0: never placed
   Epoch epoch;                    // of the newest attempt
   int32_t layout = 0;             // of the newest attempt: number of a fallback, from 1; 0: `gang`

@@ -273,6 +273,20 @@ std::string JobHistory::Summary(const coordinator::JobRecord& record) const {
   return out.substr(0, stream.ByteCount());
 }
 
+std::string JobHistory::Shortened(const std::string& summary) {
+  v1alpha1::Job job;
+  DescribeEnded(summary, &job);
+  v1alpha1::WatchJobResponse message;
+  v1alpha1::Progress& progress = *message.mutable_job()->mutable_progress();
+  progress = job.progress();
+  progress.clear_ledger();
+  progress.clear_rank_ledgers();
+  std::string out;
+  io::StringOutputStream stream(&out);
+  SerializeDelimitedToZeroCopyStream(message, &stream);
+  return out.substr(0, stream.ByteCount());
+}
+
 void Histories::Describe(const coordinator::JobRecord& record, v1alpha1::Job* job) {
   if (coordinator::IsEnded(record.state) && by_uid_.count(record.uid) == 0) {
     return JobHistory::DescribeEnded(record.summary.str(), job);

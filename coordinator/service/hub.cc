@@ -314,6 +314,13 @@ void Hub::CountSend(const coordinator::Send& send) {
 }
 
 void Hub::JobChanged(const JobRecord& job) {
+  if (job.retire_time) {
+    spdlog::info("job={} state={} retired", job.id, coordinator::JobStateName(job.state));
+    return loop_.Post([this, id = job.id, uid = job.uid] {
+      histories_.Forget(uid);
+      NotifyJob(id);
+    });
+  }
   spdlog::info("job={} state={} attempt={} epoch={}", job.id, coordinator::JobStateName(job.state),
                job.attempt, job.epoch.value());
   CountRestart(job);
@@ -370,6 +377,9 @@ void Hub::WorkerChanged(const coordinator::Worker& worker) {
                worker.record.devices.size(), faulty);
 }
 
-std::string Hub::FinalSummary(const JobRecord& job) { return histories_.Of(job).Summary(job); }
+std::string Hub::FinalSummary(const JobRecord& job) {
+  if (job.retire_time) return JobHistory::Shortened(job.summary.str());
+  return histories_.Of(job).Summary(job);
+}
 
 }  // namespace stretto::service

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <optional>
 #include <thread>
 
 #include "absl/strings/match.h"
@@ -22,6 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 double Now() { return absl::ToDoubleSeconds(Clock::Real().Monotonic()); }
 
@@ -83,8 +85,8 @@ class ScaleTest : public FaultTest {
       double number = -1;
       if (at != std::string::npos) {
         const size_t begin = at + key.size();
-        EXPECT_TRUE(absl::SimpleAtod(metrics.substr(begin, metrics.find('\n', begin) - begin),
-                                     &number));
+        EXPECT_TRUE(
+            absl::SimpleAtod(metrics.substr(begin, metrics.find('\n', begin) - begin), &number));
       }
       EXPECT_GE(number, 0) << key;
       return number;
@@ -172,36 +174,50 @@ TEST_F(ScaleTest, ReadersAmongAThousandWorkers) {
 }
 
 TEST_F(ScaleTest, EndedJobsAreBounded) {
-  Expect({"60 ended jobs of 2,000 steps, 20 are kept",
-          "memory and database stop growing; the oldest jobs are deleted"});
+  Expect({"150 ended jobs of 2,000 steps, 20 are kept whole",
+          "memory and database stop growing; of the oldest a short summary is kept"});
+  constexpr int kJobs = 150;
   StartCoordinator({"--keep-jobs", "20"});
   const auto stub = v1alpha1::WorkerService::NewStub(Connect());
-  service::FakeWorker fake(*stub, "fake", "first", 3600);
-  fake.Register();
+  std::optional<service::FakeWorker> fake(std::in_place, *stub, "fake", "first", 3600);
+  fake->Register();
   double database[2] = {}, resident[2] = {};
-  for (int i = 0; i < 60; ++i) {
+  for (int i = 0; i < kJobs; ++i) {
     ASSERT_EQ(SubmitJobs(i, 1).size(), 1u);
-    const v1alpha1::Assign assign = fake.Assigned();
-    for (int rank : {0, 1}) fake.Prepared(assign, rank);
+    const v1alpha1::Assign assign = fake->Assigned();
+    for (int rank : {0, 1}) fake->Prepared(assign, rank);
     for (int64_t step = 1; step <= 2000; ++step) {
-      for (int rank : {0, 1}) fake.Step(assign, rank, step);
+      for (int rank : {0, 1}) fake->Step(assign, rank, step);
     }
-    for (int rank : {0, 1}) fake.Exit(assign, rank, 2002);
-    if (i == 29 || i == 59) {
-      database[i / 59] =
+    for (int rank : {0, 1}) fake->Exit(assign, rank, 2002);
+    if (i == kJobs / 2 - 1 || i == kJobs - 1) {
+      database[i / (kJobs - 1)] =
           static_cast<double>(fs::file_size(Path("coordinator/coordinator.db"))) / 1e6;
-      resident[i / 59] = ResidentMb();
+      resident[i / (kJobs - 1)] = ResidentMb();
     }
   }
-  NoteFigures(
-      absl::StrFormat("after 30 jobs: database %.1f MB, memory %.1f MB; after 60: %.1f MB, %.1f MB",
-                      database[0], resident[0], database[1], resident[1]));
+  NoteFigures(absl::StrFormat(
+      "after 75 jobs: database %.1f MB, memory %.1f MB; after 150: %.1f MB, %.1f MB", database[0],
+      resident[0], database[1], resident[1]));
   EXPECT_LE(database[1], 1.3 * database[0]);
   EXPECT_LE(resident[1], 1.3 * resident[0]);
-  EXPECT_NE(Stretto({"job", "get", "queued-0"}).code, 0);
-  AwaitState("queued-59", "succeeded");
-  const Outcome deleted = Stretto({"job", "delete", "queued-59"});
+  AwaitState("queued-149", "succeeded");
+  const Json oldest = Job("queued-0");
+  EXPECT_EQ(oldest["state"], "succeeded");
+  EXPECT_EQ(Int(oldest["progress"]["steps"]), 2000);
+  EXPECT_THAT(Stretto({"job", "describe", "queued-0"}).out, HasSubstr("\nRetired:"));
+  EXPECT_THAT(Stretto({"job", "list", "--limit", "0"}).out, Not(HasSubstr("queued-0 ")));
+  EXPECT_THAT(Stretto({"job", "list", "--limit", "0", "--retired"}).out, HasSubstr("queued-0 "));
+  const Outcome deleted = Stretto({"job", "delete", "queued-0"});
   EXPECT_EQ(deleted.code, 0) << deleted.err;
+  EXPECT_NE(Stretto({"job", "get", "queued-0"}).code, 0);
+  // By age: less than a second, at the next tick of a coordinator that has just started.
+  EXPECT_THAT(Stretto({"job", "describe", "queued-149"}).out, Not(HasSubstr("\nRetired:")));
+  fake.reset();
+  coordinator().Kill();
+  StartCoordinator({"--keep-jobs-days", "0.00001"});
+  AwaitJob("queued-149", "retired", [](const Json& job) { return job.contains("retire_time"); });
+  EXPECT_EQ(Stretto({"job", "list"}).out, "");
 }
 
 TEST_F(ScaleTest, TenThousandJobsWait) {
@@ -221,8 +237,9 @@ TEST_F(ScaleTest, TenThousandJobsWait) {
 }
 
 TEST_F(ScaleTest, TenThousandWorkersAndJobsOnOneCore) {
-  Expect({"10,000 workers send heartbeats and 10,000 jobs wait, coordinator on one core",
-          "submit p99 below 20 ms, memory below 500 MB, no lease ends, p99 of heartbeats below 1 s"});
+  Expect(
+      {"10,000 workers send heartbeats and 10,000 jobs wait, coordinator on one core",
+       "submit p99 below 20 ms, memory below 500 MB, no lease ends, p99 of heartbeats below 1 s"});
   StartClusterWhereJobsWait();
   BindToOneCore(coordinator());
   Fleet fleet(Address(), 10000);
