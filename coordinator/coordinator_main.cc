@@ -29,6 +29,7 @@
 #include "absl/strings/strip.h"
 #include "coordinator/flags/etcd_flags.h"
 #include "coordinator/flags/limit_flags.h"
+#include "coordinator/flags/retention_flags.h"
 #include "coordinator/flags/tls_flags.h"
 #include "coordinator/page/network_page.h"
 #include "coordinator/page/page.h"
@@ -43,7 +44,6 @@
 #include "proto/base/address.h"
 #include "proto/base/clock.h"
 #include "proto/base/files.h"
-#include "proto/base/limits.h"
 #include "proto/base/log.h"
 #include "proto/base/status_macros.h"
 #include "proto/base/version.h"
@@ -70,7 +70,7 @@ struct Options {
   bool restored = false, repair = false;
   std::string backup;
   std::string move_to;  // "etcd" or "database"; empty: no move
-  double keep_days = 0;
+  coordinator::Retention retention;
   double leader_lease_seconds = 4;
   std::vector<std::string> quotas;
 };
@@ -259,7 +259,6 @@ absl::Status Run(const Options& options, telemetry::Telemetry& telemetry) {
 int Main(int argc, char** argv) {
   Options options;
   options.state_dir = DefaultStateDir();
-  options.server.core.keep_jobs = limits::kEndedJobs.value;
   CLI::App app("stretto-coordinator accepts jobs and places them on workers.");
   app.set_version_flag("--version", kBuildVersion);
   app.add_option("--listen", options.server.listen,
@@ -325,15 +324,7 @@ int Main(int argc, char** argv) {
       ->check(Number(2, 60))
       ->capture_default_str();
   service::AddLimitFlags(app, options.server.limits);
-  app.add_option("--keep-jobs", options.server.core.keep_jobs,
-                 "number of ended jobs to keep; when there are more, those that ended first are "
-                 "deleted, but their checkpoints stay on disk")
-      ->check(Integer(0, INT64_MAX).description("at least 0"))
-      ->capture_default_str();
-  app.add_option("--keep-jobs-days", options.keep_days,
-                 "days for which ended jobs are kept, by the wall clock; 0 sets no limit")
-      ->check(Number(0, 36500))
-      ->capture_default_str();
+  coordinator::AddRetentionFlags(app, options.retention);
   app.add_option("--quota", options.quotas,
                  "what a project may have at once, as PROJECT:devices=N,queued=N: slots that its "
                  "jobs hold, and jobs that wait; give it once for each project. With any quota, a "
@@ -361,8 +352,7 @@ int Main(int argc, char** argv) {
       std::min(options.server.core.lease / 5, absl::Seconds(2));
   options.server.core.stop_grace = absl::Seconds(options.stop_grace_seconds);
   options.etcd.leader_lease = absl::Seconds(options.leader_lease_seconds);
-  if (options.keep_days > 0)
-    options.server.core.keep_jobs_for = absl::Hours(24 * options.keep_days);
+  coordinator::SetRetention(options.retention, &options.server.core);
   const absl::StatusOr<coordinator::Quotas> quotas = coordinator::ParseQuotas(options.quotas);
   if (!quotas.ok()) {
     std::fprintf(stderr, "--quota: %s\n", std::string(quotas.status().message()).c_str());

@@ -127,6 +127,9 @@ void AddList(CommandLine& line, CLI::App* job) {
       ->type_name("LABELS")
       ->delimiter(',')
       ->allow_extra_args(false);
+  list->add_flag("--retired", flags->retired,
+                 "list the jobs instead that ended long ago, of which only a short summary is kept")
+      ->excludes("--label");
   list->add_flag(
       "-w,--watch", flags->watch,
       "continue with each job whose state changes; on a terminal, show the list as it is");

@@ -146,6 +146,13 @@ absl::Status Core::Handle(const SuspendJob& event) {
 absl::Status Core::Handle(const ResumeJob& event) {
   const JobRecord* found = FindJob(event.job_id);
   if (found == nullptr) return NoJob(event.job_id);
+  if (found->retire_time) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("job \"", event.job_id, "\" is ", JobStateName(found->state),
+                     " and was retired, so its spec is not known any more; expected a job that was "
+                     "not. Submit a job of another name with checkpoint.resume_from: ",
+                     event.job_id));
+  }
   const bool trains_on =
       found->state == JobState::kSucceeded && event.total_steps > 0 && found->saves;
   if (found->state != JobState::kSuspended && found->state != JobState::kFailed &&

@@ -72,12 +72,19 @@ void Core::CollectRecords(const Event& event, Epoch epoch_before) {
   for (const ErasedJob& job : effects_.erased_jobs) {
     effects_.persist.emplace_back(JobErased{job.id});
   }
-  for (const std::string& id : changed_jobs_) effects_.persist.emplace_back(Get(id));
+  for (const auto& [id, before] : undo_.retired) {
+    if (!before) changed_jobs_.insert(id);
+  }
+  for (const std::string& id : changed_jobs_) effects_.persist.emplace_back(*FindJob(id));
   effects_.changed_jobs.assign(changed_jobs_.begin(), changed_jobs_.end());
   effects_.changed_workers.assign(changed_workers_.begin(), changed_workers_.end());
 }
 
 void Core::Undo() {
+  for (auto& [id, old] : undo_.retired) {
+    retired_.Erase(id);
+    if (old.has_value()) retired_.Put(*std::move(old));
+  }
   for (auto& [id, old] : undo_.jobs) {
     if (old.has_value() && !jobs_.contains(id)) {
       Insert(*std::move(old));
@@ -110,6 +117,12 @@ void Core::Undo() {
 }
 
 const JobRecord& Core::AttachSummary(const std::string& job_id, std::string summary) {
+  if (const JobRecord* retired = retired_.Find(job_id)) {
+    JobRecord job = *retired;
+    job.summary = std::move(summary);
+    retired_.Put(std::move(job));
+    return *retired_.Find(job_id);
+  }
   JobRecord& job = Touch(job_id).record;
   job.summary = std::move(summary);
   return job;
@@ -129,9 +142,10 @@ absl::Status Core::Handle(const CreateJob& event) {
     effects_.job_id = known->second;
     return absl::OkStatus();
   }
-  if (jobs_.contains(event.job_id)) {
-    return absl::AlreadyExistsError(absl::StrCat("job \"", event.job_id, "\" already exists (",
-                                                 JobStateName(Get(event.job_id).state), ")"));
+  if (const JobRecord* holder = FindJob(event.job_id)) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("job \"", event.job_id, "\" already exists (", JobStateName(holder->state),
+                     holder->retire_time ? ", retired); delete it to free its name" : ")"));
   }
   const int64_t known_slots = Slots().KnownSlots(event.device_kind);
   if (!workers().empty() && known_slots < ranks) {
@@ -227,28 +241,7 @@ absl::Status Core::Handle(const ForgetWorker& event) {
   return absl::OkStatus();
 }
 
-void Core::EraseOldJobs() {
-  constexpr int kAtOnce = 100;  // bounds the work of an event; the next tick continues
-  for (int i = 0; i < kAtOnce && !index_.ended().empty(); ++i) {
-    const auto [end, number] = *index_.ended().begin();
-    const auto count = static_cast<int64_t>(index_.ended().size());
-    if (count <= options_.keep_jobs && now_ - end <= options_.keep_jobs_for) return;
-    Erase(id_by_number_.at(number));
-  }
-}
-
 // ---- access
-
-void Core::Erase(const std::string& id) {
-  const JobRecord job = Touch(id).record;
-  effects_.erased_jobs.push_back({id, job.uid});
-  changed_jobs_.erase(id);
-  index_.Remove(job.number);
-  id_by_uid_.erase(job.uid);
-  id_by_number_.erase(job.number);
-  if (!job.request_id.empty()) id_by_request_.erase(job.request_id);
-  jobs_.erase(id);
-}
 
 void Core::Insert(Job job) {
   const std::string id = job.record.id;

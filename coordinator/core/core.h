@@ -9,7 +9,7 @@
 //   A failure that the job's policy covers, or a preemption: PREPARING, RUNNING -> PENDING
 //   CancelJob: PENDING, SUSPENDED -> CANCELLED; PREPARING, RUNNING -> CANCELLING -> CANCELLED
 //   SuspendJob: PENDING -> SUSPENDED; PREPARING, RUNNING -> SUSPENDING -> SUSPENDED
-//   ResumeJob: SUSPENDED, FAILED, CANCELLED -> PENDING
+//   ResumeJob: SUSPENDED, FAILED, CANCELLED -> PENDING, unless it is retired
 //   CheckpointJob: RUNNING stays RUNNING
 //
 // Rules
@@ -60,6 +60,7 @@
 #include "coordinator/core/job_index.h"
 #include "coordinator/core/quota.h"
 #include "coordinator/core/records.h"
+#include "coordinator/core/retired_jobs.h"
 #include "coordinator/core/straggler.h"
 #include "coordinator/membership/membership.h"
 #include "coordinator/placement/placement.h"
@@ -82,10 +83,12 @@ struct CoreOptions {
   // (steady_clock.h). About twice the interval of ticks.
   absl::Duration longest_round = absl::Seconds(1);
   Quotas quotas;
-  // Ended jobs are deleted, the one that ended first first, when there are more than this, or when
+  // Ended jobs are retired, the one that ended first first, when there are more than this, or when
   // they ended longer ago than this by the wall clock.
   int64_t keep_jobs = INT64_MAX;
   absl::Duration keep_jobs_for = absl::InfiniteDuration();
+  // Of more retired jobs than this, those that were created first are deleted.
+  int64_t keep_retired = INT64_MAX;
 };
 
 class Core {
@@ -112,7 +115,8 @@ class Core {
 
   // Views. Pointers are valid until the next Apply, Undo or AttachSummary; null means that there is
   // no such object.
-  const JobRecord* FindJob(const std::string& id) const;
+  const JobRecord* FindJob(const std::string& id) const;  // may be retired
+  // This and the next two know no retired jobs.
   const JobRecord* FindJobByUid(const std::string& uid) const;
   std::vector<const JobRecord*> Jobs() const;  // oldest first
   // Up to `count` of the jobs that were created before the job with this number, newest first:
@@ -120,6 +124,11 @@ class Core {
   std::vector<const JobRecord*> JobsBefore(
       int64_t number, int32_t count,
       const std::function<bool(const JobRecord&)>& wanted = nullptr) const;
+  // The same of retired jobs.
+  std::vector<const JobRecord*> RetiredBefore(
+      int64_t number, int32_t count,
+      const std::function<bool(const JobRecord&)>& wanted = nullptr) const;
+  const RetiredJobs& retired() const { return retired_; }
   // Returns Ok if (uid, epoch) is an attempt that may exchange rendezvous keys now, and this worker
   // has ranks of it; an empty `worker` is any. Errors: NotFound, PermissionDenied (it has none),
   // Aborted (stale epoch, or the job has ended).
@@ -176,6 +185,7 @@ class Core {
   // Epochs and job numbers are not reverted: a gap is harmless, a number used twice is not.
   struct UndoLog {
     std::map<std::string, std::optional<Job>> jobs;
+    std::map<std::string, std::optional<JobRecord>> retired;
     std::map<std::string, std::optional<Worker>> workers;
     absl::Duration last_placing;
   };
@@ -320,8 +330,14 @@ class Core {
   Moment Now() const { return {.wall = now_, .steady = steady_}; }
   const JobRecord& Get(const std::string& id) const { return jobs_.at(id).record; }
   void Insert(Job job);
-  void Erase(const std::string& id);
-  void EraseOldJobs();
+  // Takes an ended job from the jobs that are known.
+  void Remove(const std::string& id);
+
+  // retired_jobs.cc
+  void RetireOldJobs();
+  void Retire(const std::string& id);
+  void Erase(const std::string& id);  // it may be retired
+
   void CollectRecords(const Event& event, Epoch epoch_before);
 
   CoreOptions options_;
@@ -330,6 +346,7 @@ class Core {
   std::string cluster_id_;
   int64_t last_number_ = 0;
   std::map<std::string, Job> jobs_;  // by id
+  RetiredJobs retired_;              // none of them is in jobs_, nor in the maps below
   std::map<std::string, std::string> id_by_uid_;
   std::map<std::string, std::string> id_by_request_;
   std::map<int64_t, std::string> id_by_number_;

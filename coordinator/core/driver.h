@@ -55,8 +55,8 @@ class Transport {
   virtual void JobDeleted(const ErasedJob& job) = 0;
   virtual void WorkerChanged(const Worker& worker) = 0;
   // Returns the opaque summary of a job of which an attempt is about to end, or that is about to
-  // end without one. It is stored with the transition. Called before the commit, and again if the
-  // commit fails.
+  // end without one; of one that is about to be retired, a short one, at most a few hundred bytes.
+  // It is stored with the transition. Called before the commit, and again if the commit fails.
   virtual std::string FinalSummary(const JobRecord& job) = 0;
 };
 

@@ -102,7 +102,8 @@ struct Effects {
   std::vector<std::string> changed_jobs;
   std::vector<ErasedJob> erased_jobs;
   std::vector<std::string> changed_workers;
-  // Ids of jobs of which an attempt has ended, or that have ended: a summary is stored with them.
+  // Ids of jobs of which an attempt has ended, or that have ended or are retired: a summary is
+  // stored with them.
   std::set<std::string> summaries;
 };
 

@@ -12,6 +12,7 @@
 
 #include "absl/time/time.h"
 #include "coordinator/core/event_log.h"
+#include "coordinator/core/shared_bytes.h"
 #include "coordinator/membership/membership.h"
 #include "coordinator/placement/placement.h"
 #include "proto/base/exit_reason.h"
@@ -147,6 +148,8 @@ struct JobRecord {
   absl::Time create_time;
   std::optional<absl::Time> start_time;  // first rank prepared
   std::optional<absl::Time> end_time;
+  // Since when no more is kept of the ended job than RetiredRecord has (retired_jobs.h).
+  std::optional<absl::Time> retire_time;
   int32_t attempt = 0;            // 0: never placed
   Epoch epoch;                    // of the newest attempt
   int32_t layout = 0;             // of the newest attempt: number of a fallback, from 1; 0: `gang`
@@ -180,7 +183,7 @@ struct JobRecord {
   std::optional<absl::Duration> submit_to_first_operation;
   std::optional<absl::Duration> submit_to_first_step;
   EventLog events;
-  std::string summary;  // opaque; attached by the driver when an attempt or the job ends
+  SharedBytes summary;  // opaque; attached by the driver when an attempt or the job ends
 
   const Gang& GangIn(int32_t number) const {
     return number == 0 ? gang : fallbacks[static_cast<size_t>(number) - 1];

@@ -208,7 +208,7 @@ absl::Status Core::Handle(const WorkerDisconnected& event) {
 }
 
 absl::Status Core::Handle(const Tick&) {
-  EraseOldJobs();  // first, so that no job is deleted in the event that ends it
+  RetireOldJobs();  // first, so that no job is retired in the event that ends it
   for (const std::string& id : membership_.Overdue(steady_)) {
     ChangeWorker(id).Lose(id);
     effects_.sends.push_back({id, membership_.Find(id)->session,

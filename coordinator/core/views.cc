@@ -18,8 +18,8 @@ absl::StatusOr<Core> Core::Restore(Snapshot snapshot, CoreOptions options, absl:
   for (WorkerRecord& worker : snapshot.workers) core.membership_.Restore(std::move(worker));
   std::map<std::pair<std::string, int32_t>, std::string> holders;
   for (JobRecord& job : snapshot.jobs) {
-    if (core.jobs_.contains(job.id) || core.id_by_uid_.contains(job.uid) ||
-        core.id_by_number_.contains(job.number)) {
+    if (core.FindJob(job.id) != nullptr || core.id_by_uid_.contains(job.uid) ||
+        core.id_by_number_.contains(job.number) || core.retired_.by_number().contains(job.number)) {
       return absl::DataLossError(absl::StrCat("stored job \"", job.id, "\" (uid ", job.uid,
                                               ", number ", job.number,
                                               ") repeats another stored job"));
@@ -46,6 +46,15 @@ absl::StatusOr<Core> Core::Restore(Snapshot snapshot, CoreOptions options, absl:
       }
     }
     core.last_number_ = std::max(core.last_number_, job.number);
+    if (job.retire_time) {
+      if (IsEnded(job.state)) {
+        core.retired_.Put(std::move(job));
+        continue;
+      }
+      return absl::DataLossError(absl::StrCat("stored job \"", job.id, "\" is retired and ",
+                                              JobStateName(job.state),
+                                              "; expected one that has ended"));
+    }
     std::vector<int64_t> none(job.ranks.size(), 0);
     absl::Duration delay;
     // A wall clock that was set back meanwhile must not make the delay longer.
@@ -60,7 +69,7 @@ absl::StatusOr<Core> Core::Restore(Snapshot snapshot, CoreOptions options, absl:
 
 const JobRecord* Core::FindJob(const std::string& id) const {
   const auto found = jobs_.find(id);
-  return found == jobs_.end() ? nullptr : &found->second.record;
+  return found == jobs_.end() ? retired_.Find(id) : &found->second.record;
 }
 
 const JobRecord* Core::FindJobByUid(const std::string& uid) const {

@@ -161,6 +161,16 @@ void FillAttempts(const coordinator::JobRecord& record, v1alpha1::Job* job) {
   }
 }
 
+// What is still known of the spec of a retired job.
+void FillRetired(const coordinator::JobRecord& record, v1alpha1::Job* job) {
+  *job->mutable_retire_time() = ToProto(*record.retire_time);
+  v1alpha1::JobSpec& spec = *job->mutable_spec();
+  spec.set_steps(record.total_steps);
+  spec.set_device(static_cast<v1alpha1::Device>(record.device_kind));
+  spec.mutable_queue()->set_priority(record.priority);
+  spec.mutable_queue()->set_project(record.project);
+}
+
 }  // namespace
 
 google::protobuf::Timestamp ToProto(absl::Time time) {
@@ -195,6 +205,7 @@ v1alpha1::Job ToProto(const coordinator::JobRecord& record) {
   *job.mutable_create_time() = ToProto(record.create_time);
   if (record.start_time) *job.mutable_start_time() = ToProto(*record.start_time);
   if (record.end_time) *job.mutable_end_time() = ToProto(*record.end_time);
+  if (record.retire_time) FillRetired(record, &job);
   job.set_attempt(record.attempt);
   job.set_epoch(record.epoch.value());
   FillPlacement(record, &job);

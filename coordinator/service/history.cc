@@ -273,9 +273,23 @@ std::string JobHistory::Summary(const coordinator::JobRecord& record) const {
   return out.substr(0, stream.ByteCount());
 }
 
+std::string JobHistory::Shortened(const std::string& summary) {
+  v1alpha1::Job job;
+  DescribeEnded(summary, &job);
+  v1alpha1::WatchJobResponse message;
+  v1alpha1::Progress& progress = *message.mutable_job()->mutable_progress();
+  progress = job.progress();
+  progress.clear_ledger();
+  progress.clear_rank_ledgers();
+  std::string out;
+  io::StringOutputStream stream(&out);
+  SerializeDelimitedToZeroCopyStream(message, &stream);
+  return out.substr(0, stream.ByteCount());
+}
+
 void Histories::Describe(const coordinator::JobRecord& record, v1alpha1::Job* job) {
   if (coordinator::IsEnded(record.state) && by_uid_.count(record.uid) == 0) {
-    return JobHistory::DescribeEnded(record.summary, job);
+    return JobHistory::DescribeEnded(record.summary.str(), job);
   }
   Of(record).Describe(record, job);
 }
@@ -289,7 +303,7 @@ JobHistory& Histories::Of(const coordinator::JobRecord& record) {
   auto it = by_uid_.find(record.uid);
   const bool known = it != by_uid_.end();
   ended_.remove(record.uid);
-  if (!known) it = by_uid_.emplace(record.uid, JobHistory(record.summary)).first;
+  if (!known) it = by_uid_.emplace(record.uid, JobHistory(record.summary.str())).first;
   if (!coordinator::IsEnded(record.state)) return it->second;
   ended_.push_front(record.uid);
   if (ended_.size() > kMaxEnded) {

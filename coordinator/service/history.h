@@ -67,6 +67,10 @@ class JobHistory {
   // WatchJobResponse messages: what a watcher would receive. The steps are those of a curve.
   std::string Summary(const coordinator::JobRecord& record) const;
 
+  // Returns what is kept of such a summary when the job is retired: its progress without ledgers,
+  // less than 400 bytes.
+  static std::string Shortened(const std::string& summary);
+
  private:
   void Restore(const v1alpha1::Progress& progress);
   void NoteEvaluation(const v1alpha1::StepReport& step);

@@ -19,6 +19,7 @@
 #include "coordinator/service/convert.h"
 #include "coordinator/service/errors.h"
 #include "proto/base/limits.h"
+#include "proto/base/status_macros.h"
 #include "proto/tls/callers.h"
 
 namespace stretto::service {
@@ -109,7 +110,7 @@ void Hub::Tick() {
   for (const auto& [session, port] : sessions_) {
     if (!port->Heard() || port->worker().empty()) continue;
     // A refusal is for the session itself, whose next message gets it too.
-    Submit(coordinator::WorkerHeartbeat{port->worker(), session}).status.IgnoreError();
+    Renew({port->worker(), session}, *port).IgnoreError();
   }
   const absl::Status status = Submit(coordinator::Tick{}).status;
   if (!status.ok()) spdlog::error("tick not stored, will try again: {}", status.ToString());
@@ -139,6 +140,14 @@ void Hub::CloseSession(int64_t session, const std::string& worker) {
     spdlog::error("loss of a session not stored, its lease will end worker={}: {}", worker,
                   status.ToString());
   }
+}
+
+absl::Status Hub::Renew(const coordinator::WorkerHeartbeat& heartbeat, SessionPort& port) {
+  RETURN_IF_ERROR(Submit(heartbeat).status);
+  if (const std::optional<absl::Duration> arrival = port.TakeArrival()) {
+    telemetry_.LeaseRenewed(clock_.Monotonic() - *arrival);
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Hub::OnReport(const v1alpha1::RankReport& report, const std::string& worker,
@@ -305,6 +314,13 @@ void Hub::CountSend(const coordinator::Send& send) {
 }
 
 void Hub::JobChanged(const JobRecord& job) {
+  if (job.retire_time) {
+    spdlog::info("job={} state={} retired", job.id, coordinator::JobStateName(job.state));
+    return loop_.Post([this, id = job.id, uid = job.uid] {
+      histories_.Forget(uid);
+      NotifyJob(id);
+    });
+  }
   spdlog::info("job={} state={} attempt={} epoch={}", job.id, coordinator::JobStateName(job.state),
                job.attempt, job.epoch.value());
   CountRestart(job);
@@ -361,6 +377,9 @@ void Hub::WorkerChanged(const coordinator::Worker& worker) {
                worker.record.devices.size(), faulty);
 }
 
-std::string Hub::FinalSummary(const JobRecord& job) { return histories_.Of(job).Summary(job); }
+std::string Hub::FinalSummary(const JobRecord& job) {
+  if (job.retire_time) return JobHistory::Shortened(job.summary.str());
+  return histories_.Of(job).Summary(job);
+}
 
 }  // namespace stretto::service

@@ -57,6 +57,9 @@ class SessionPort {
   // Whether the worker could not be silent since the last call: a message of any kind arrived, or
   // nobody listened, because an earlier message still waits for the loop.
   virtual bool Heard() = 0;
+  // When the oldest message arrived that has not renewed the lease yet, on the monotonic clock;
+  // nothing if there is none. The lease is renewed now, so the next call does not return it again.
+  virtual std::optional<absl::Duration> TakeArrival() = 0;
 };
 
 // Receives the requested chunks of a log or a trace.
@@ -118,6 +121,9 @@ class Hub final : public coordinator::Transport {
   int64_t OpenSession(SessionPort* port);
   // Also tells the core and the log streams. `worker` is empty if it never registered.
   void CloseSession(int64_t session, const std::string& worker);
+  // Renews the worker's lease, and measures for how long its message has waited for that. The caller
+  // ends the session with an error.
+  absl::Status Renew(const coordinator::WorkerHeartbeat& heartbeat, SessionPort& port);
   // The caller ends the session with an error.
   absl::Status OnReport(const v1alpha1::RankReport& report, const std::string& worker,
                         int64_t session);

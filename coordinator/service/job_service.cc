@@ -67,7 +67,7 @@ absl::Status Resume(Hub& hub, const Call& call, const v1alpha1::ResumeJobRequest
                     v1alpha1::Job* job) {
   ASSIGN_OR_RETURN(const JobRecord found, LookUpJob(hub, call, request.name()));
   coordinator::ResumeJob event{found.id, call.caller.uri};
-  if (request.has_steps()) {
+  if (request.has_steps() && !found.retire_time) {
     if (request.steps() <= found.total_steps) {
       return FieldError("steps", absl::StrCat("found ", request.steps(), ", expected more than ",
                                               found.total_steps, ", the steps of the job"));
@@ -203,6 +203,15 @@ absl::StatusOr<JobRecord> LookUpJob(Hub& hub, const Call& call, const std::strin
   return *std::move(record);
 }
 
+absl::Status CheckNotRetired(const JobRecord& job, absl::string_view what) {
+  if (!job.retire_time) return absl::OkStatus();
+  return WithReason(
+      absl::FailedPreconditionError(absl::StrCat(
+          "job ", job.id, ": found ", coordinator::JobStateName(job.state),
+          " and retired, expected a job whose ", what, " are known; those on disk stay there")),
+      "JOB_RETIRED", {{"job", job.id}});
+}
+
 absl::Status ListJobs(Hub& hub, const Call& call, const v1alpha1::ListJobsRequest& request,
                       v1alpha1::ListJobsResponse* response) {
   ASSIGN_OR_RETURN(const int page_size, PageSize(request.page_size()));
@@ -220,7 +229,9 @@ absl::Status ListJobs(Hub& hub, const Call& call, const v1alpha1::ListJobsReques
   const auto records = hub.driver().Read([&](const Core& core) {
     std::vector<JobRecord> page;
     coordinator::QueueView view(core);
-    for (const JobRecord* job : core.JobsBefore(before, page_size + 1, listed)) {
+    for (const JobRecord* job : request.retired()
+                                    ? core.RetiredBefore(before, page_size + 1, listed)
+                                    : core.JobsBefore(before, page_size + 1, listed)) {
       page.push_back(view.Shown(*job));
     }
     return page;

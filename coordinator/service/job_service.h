@@ -28,6 +28,10 @@ Subject SubjectOf(const coordinator::JobRecord& job);
 absl::StatusOr<coordinator::JobRecord> LookUpJob(Hub& hub, const Call& call,
                                                  const std::string& name);
 
+// Errors: FAILED_PRECONDITION (JOB_RETIRED), which says that `what` of the job, "logs", are not
+// known any more.
+absl::Status CheckNotRetired(const coordinator::JobRecord& job, absl::string_view what);
+
 // The methods of these names, with their errors (job.proto).
 absl::Status ListJobs(Hub& hub, const Call& call, const v1alpha1::ListJobsRequest& request,
                       v1alpha1::ListJobsResponse* response);

@@ -184,6 +184,7 @@ class Logs final : public WriteStream<StreamJobLogsResponse>, public RunFilePort
   void Open() {
     const auto record = hub_.FindJob(job_id_);
     if (!record) return Close(absl::NotFoundError(absl::StrCat("no job \"", job_id_, "\"")));
+    if (const absl::Status kept = CheckNotRetired(*record, "logs"); !kept.ok()) return Close(kept);
     if (record->ranks.empty() || record->epoch == epoch_) {
       if (!request_.follow() || coordinator::IsEnded(record->state)) Close(absl::OkStatus());
       return;

@@ -20,7 +20,7 @@ grpc::ServerWriteReactor<v1alpha1::WatchJobResponse>* WatchJobStream(
 grpc::ServerWriteReactor<v1alpha1::StreamJobLogsResponse>* JobLogsStream(
     Hub& hub, Call call, const v1alpha1::StreamJobLogsRequest& request);
 
-// What a trace needs. Errors: FAILED_PRECONDITION (JOB_NOT_PLACED).
+// What a trace needs. Errors: FAILED_PRECONDITION (JOB_NOT_PLACED, JOB_RETIRED).
 absl::Status CheckHasRanks(const coordinator::JobRecord& job);
 
 // Streams recorded steps of one rank or of all, fetched from the workers rank by rank. A worker

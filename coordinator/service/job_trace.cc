@@ -15,6 +15,7 @@
 #include "coordinator/service/validate_request.h"
 #include "coordinator/service/write_stream.h"
 #include "proto/base/limits.h"
+#include "proto/base/status_macros.h"
 
 namespace stretto::service {
 namespace {
@@ -137,6 +138,7 @@ class Trace final : public WriteStream<StreamJobTraceResponse>, public RunFilePo
 }  // namespace
 
 absl::Status CheckHasRanks(const JobRecord& job) {
+  RETURN_IF_ERROR(CheckNotRetired(job, "traces"));
   if (!job.ranks.empty()) return absl::OkStatus();
   return WithReason(absl::FailedPreconditionError(absl::StrCat(
                         "job ", job.id, ": found ", coordinator::JobStateName(job.state),

@@ -59,7 +59,7 @@ std::vector<spec::FieldViolation> DifferencesFromResumed(Hub& hub, const v1alpha
   const auto name = spec::ResumeNameOf(spec.checkpoint().resume_from());
   if (!name) return {};
   const std::optional<coordinator::JobRecord> record = hub.FindJob(name->job);
-  if (!record.has_value()) return {};
+  if (!record.has_value() || record->retire_time) return {};  // the spec is not known
   const v1alpha1::Job job = hub.Describe(*record);
   const std::string& newest = job.progress().last_checkpoint();
   // An older one may be of another job that had the name.

@@ -108,6 +108,11 @@ absl::StatusOr<coordinator::JobFilter> FilterOf(const v1alpha1::ListJobsRequest&
     }
     filter.states.insert(static_cast<coordinator::JobState>(state));
   }
+  if (request.retired() && request.labels_size() > 0) {
+    return FieldError("labels", absl::StrCat("found ", request.labels_size(),
+                                             ", expected none with `retired`: labels of retired "
+                                             "jobs are not kept"));
+  }
   if (request.labels_size() > limits::kJobLabels.value) {
     return FieldError("labels", absl::StrCat("found ", request.labels_size(), ", expected at most ",
                                              limits::kJobLabels.value));

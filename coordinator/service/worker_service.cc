@@ -24,8 +24,8 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/service/convert.h"
 #include "coordinator/service/errors.h"
+#include "coordinator/service/store_calls.h"
 #include "coordinator/service/unary_call.h"
-#include "coordinator/service/validate_request.h"
 #include "proto/base/limits.h"
 #include "proto/base/printable.h"
 #include "proto/base/status_macros.h"
@@ -46,12 +46,6 @@ constexpr absl::Duration kEndTimeout = absl::Seconds(5);
 // Maximum number of messages that wait for a worker that does not read. When it is exceeded the
 // session ends; the worker registers again and learns the rest.
 constexpr size_t kMaxWaiting = limits::kSessionMessages.value;
-
-// The node that a caller speaks for; empty: any, because its certificate names none or there is no
-// TLS.
-std::string NodeOf(const tls::Identity& caller) {
-  return caller.role == tls::Role::kWorker ? caller.name : "";
-}
 
 // Sends acknowledgements only when nothing else waits. Its ownership is that of WriteStream.
 class WorkerSession final : public grpc::ServerBidiReactor<WorkerMessage, CoordinatorMessage>,
@@ -95,6 +89,11 @@ class WorkerSession final : public grpc::ServerBidiReactor<WorkerMessage, Coordi
   }
   const std::string& worker() const override { return worker_; }
   bool Heard() override { return std::exchange(heard_, false) || !listening_; }
+  std::optional<absl::Duration> TakeArrival() override {
+    const int64_t arrived = arrived_.exchange(kNone);
+    if (arrived == kNone) return std::nullopt;
+    return absl::Nanoseconds(arrived);
+  }
   void Send(CoordinatorMessage message) override {
     if (ending_) return;
     if (message.has_ack()) {
@@ -112,8 +111,12 @@ class WorkerSession final : public grpc::ServerBidiReactor<WorkerMessage, Coordi
 
   // ---- reactions
   void OnReadDone(bool ok) override {
-    // Here, because it takes time that grows with the message, and the loop is everybody's.
-    if (ok) admitted_ = AdmitWorkerMessage(&message_);
+    if (ok) {
+      int64_t none = kNone;
+      arrived_.compare_exchange_strong(none, absl::ToInt64Nanoseconds(hub_.Monotonic()));
+      // Here, because it takes time that grows with the message, and the loop is everybody's.
+      admitted_ = AdmitWorkerMessage(&message_);
+    }
     listening_ = false;
     hub_.loop().Post([self = shared_from_this(), ok] {
       if (self->ending_) return;
@@ -176,7 +179,7 @@ class WorkerSession final : public grpc::ServerBidiReactor<WorkerMessage, Coordi
     }
     switch (message.message_case()) {
       case WorkerMessage::kHeartbeat:
-        return hub_.Submit(FromProto(message.heartbeat(), worker_, id_)).status;
+        return hub_.Renew(FromProto(message.heartbeat(), worker_, id_), *this);
       case WorkerMessage::kReport:
         heard_ = true;
         return hub_.OnReport(message.report(), worker_, id_);
@@ -216,8 +219,10 @@ class WorkerSession final : public grpc::ServerBidiReactor<WorkerMessage, Coordi
   absl::Status OnRegister(const v1alpha1::Register& message) {
     const absl::Status status = Enter(message);
     Audit(hub_, *context_, call_, {.name = absl::StrCat("workers/", message.worker_id())}, status);
-    if (status.ok()) worker_ = message.worker_id();
-    return status;
+    if (!status.ok()) return status;
+    worker_ = message.worker_id();
+    TakeArrival();  // its lease has begun
+    return absl::OkStatus();
   }
 
   absl::Status Enter(const v1alpha1::Register& message) {
@@ -271,9 +276,12 @@ class WorkerSession final : public grpc::ServerBidiReactor<WorkerMessage, Coordi
   absl::Duration register_by_;           // monotonic
   bool heard_ = false;                   // since the last tick
   std::atomic<bool> listening_ = false;  // not between the arrival of a message and its end
-  WorkerMessage message_;                // must stay unchanged while reading
-  absl::Status admitted_;                // what AdmitWorkerMessage says of it
-  CoordinatorMessage outgoing_;          // must stay unchanged while writing_
+  // Monotonic nanoseconds: what TakeArrival returns.
+  static constexpr int64_t kNone = INT64_MIN;
+  std::atomic<int64_t> arrived_ = kNone;
+  WorkerMessage message_;        // must stay unchanged while reading
+  absl::Status admitted_;        // what AdmitWorkerMessage says of it
+  CoordinatorMessage outgoing_;  // must stay unchanged while writing_
   std::deque<CoordinatorMessage> waiting_;
   std::map<std::tuple<std::string, int64_t, int32_t>, int64_t> acks_;  // newest of each rank
   bool writing_ = false;
@@ -281,82 +289,6 @@ class WorkerSession final : public grpc::ServerBidiReactor<WorkerMessage, Coordi
   bool finished_ = false;
   absl::Status status_;    // final status, once ending_
   absl::Duration end_by_;  // deadline of a write in progress, monotonic, once ending_
-};
-
-// `node`: as NodeOf the caller.
-absl::Status CheckAttempt(Hub& hub, const std::string& node, const std::string& uid,
-                          int64_t epoch) {
-  if (static_cast<int64_t>(uid.size()) > limits::kWorkerNameBytes.value || !IsPrintable(uid)) {
-    return FieldError("job_uid",
-                      absl::StrCat("found ", Quoted(uid), ", expected the uid of a job"));
-  }
-  const absl::Status status = hub.driver().Read(
-      [&](const coordinator::Core& core) { return core.CheckAttempt(uid, Epoch(epoch), node); });
-  if (absl::IsPermissionDenied(status)) {
-    return WithReason(status, "NOT_YOUR_JOB", {{"worker", node}, {"job_uid", uid}});
-  }
-  if (!absl::IsAborted(status)) return status;
-  return WithReason(status, "STALE_EPOCH", {{"job_uid", uid}, {"epoch", absl::StrCat(epoch)}});
-}
-
-// A StoreGet, which may wait for its key. gRPC cancels it at its deadline.
-class StoreGetCall final : public ServerUnaryReactor,
-                           public Stream,
-                           public std::enable_shared_from_this<StoreGetCall> {
- public:
-  StoreGetCall(Hub& hub, Call call, const v1alpha1::StoreGetRequest& request,
-               v1alpha1::StoreGetResponse* response)
-      : hub_(hub), call_(std::move(call)), request_(request), response_(response) {}
-
-  static StoreGetCall* Launch(Hub& hub, Call caller, const v1alpha1::StoreGetRequest& request,
-                              v1alpha1::StoreGetResponse* response) {
-    auto call = std::make_shared<StoreGetCall>(hub, std::move(caller), request, response);
-    call->self_ = call;
-    hub.loop().Post([call] { call->Begin(); });
-    return call.get();
-  }
-
-  const tls::Credential& credential() const override { return call_.credential; }
-  void Close(const absl::Status& status) override {
-    if (finished_) return;
-    finished_ = true;
-    hub_.rendezvous().Forget(ticket_);
-    Finish(ToGrpcStatus(status));
-  }
-  void OnCancel() override {
-    hub_.loop().Post([self = shared_from_this()] {
-      self->Close(absl::DeadlineExceededError(
-          absl::StrCat("key ", Quoted(self->request_.key()), " was not set in time")));
-    });
-  }
-  void OnDone() override {
-    hub_.loop().Post([self = shared_from_this()] { self->hub_.Remove(self.get()); });
-    self_.reset();
-  }
-
- private:
-  void Begin() {
-    hub_.Add(this);
-    const absl::Status current =
-        CheckAttempt(hub_, NodeOf(call_.caller), request_.job_uid(), request_.epoch());
-    if (!current.ok()) return Close(current);
-    if (const absl::Status key = CheckStoreKey(request_.key()); !key.ok()) return Close(key);
-    ticket_ = hub_.rendezvous().Get({request_.job_uid(), request_.epoch()}, request_.key(),
-                                    [this](const absl::StatusOr<std::string>& value) {
-                                      if (finished_) return;
-                                      if (value.ok()) response_->set_value(*value);
-                                      finished_ = true;
-                                      Finish(ToGrpcStatus(value.status()));
-                                    });
-  }
-
-  Hub& hub_;
-  const Call call_;
-  const v1alpha1::StoreGetRequest request_;
-  v1alpha1::StoreGetResponse* response_;  // until Finish
-  std::shared_ptr<StoreGetCall> self_;    // until OnDone
-  int64_t ticket_ = 0;
-  bool finished_ = false;
 };
 
 class WorkerServiceImpl final : public v1alpha1::WorkerService::CallbackService {

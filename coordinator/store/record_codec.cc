@@ -204,6 +204,7 @@ void ReadJob(const Json& json, JobRecord* job) {
   ReadTime(json, "create_time", &job->create_time);
   ReadTime(json, "start_time", &job->start_time);
   ReadTime(json, "end_time", &job->end_time);
+  ReadTime(json, "retire_time", &job->retire_time);
   Read(json, "attempt", &job->attempt);
   int64_t epoch = 0;
   Read(json, "epoch", &epoch);
@@ -329,6 +330,7 @@ std::string EncodeJobBody(const JobRecord& job) {
   if (job.paused > absl::ZeroDuration()) json["paused"] = absl::ToInt64Nanoseconds(job.paused);
   if (job.start_time) json["start_time"] = FromTime(*job.start_time);
   if (job.end_time) json["end_time"] = FromTime(*job.end_time);
+  if (job.retire_time) json["retire_time"] = FromTime(*job.retire_time);
   if (job.first_failure) json["first_failure"] = FromFailure(*job.first_failure);
   if (job.suspect) json["suspect"] = FromFailure(*job.suspect);
   if (job.submit_to_first_operation) {

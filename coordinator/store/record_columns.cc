@@ -31,7 +31,7 @@ Columns ColumnsOf(const JobRecord& job) {
           absl::ToUnixNanos(job.create_time),
           StoredBlob{job.spec},
           StoredBlob{job.fingerprint},
-          StoredBlob{job.summary},
+          StoredBlob{job.summary.str()},
           EncodeJobBody(job)};
 }
 

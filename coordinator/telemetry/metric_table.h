@@ -41,6 +41,11 @@ inline constexpr metrics::Definition kMetrics[] = {
      "Number of worker sessions opened."},
     {"stretto_worker_leases_expired_total", metrics::Type::kCounter, "leases", "",
      "Number of sessions that ended because no heartbeat arrived in time."},
+    {"stretto_worker_heartbeat_delay_seconds", metrics::Type::kHistogram, "seconds", "",
+     "Time from the arrival of a worker's message until it has renewed the worker's lease, which "
+     "is "
+     "at the latest with the next tick, within half a second. Of messages that arrive before that, "
+     "the first counts. Buckets from 1 ms to 10 s."},
     {"stretto_loop_slow_tasks_total", metrics::Type::kCounter, "tasks", "",
      "Number of tasks that kept all calls waiting for more than 100 ms."},
     {"stretto_audit_lines_lost_total", metrics::Type::kCounter, "lines", "",

@@ -24,6 +24,7 @@ using metrics::Row;
 constexpr double kQueueWaitSeconds[] = {0.01, 0.1, 0.5, 1,    5,    10,    30,
                                         60,   300, 600, 1800, 3600, 14400, 86400};
 constexpr double kRestartSeconds[] = {1, 2, 5, 10, 15, 20, 30, 45, 60, 120, 300, 600, 1800, 3600};
+constexpr double kRenewalSeconds[] = {0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 0.6, 1, 3, 10};
 constexpr double kCommitSeconds[] = {0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10};
 constexpr double kRpcSeconds[] = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
                                   0.25,  0.5,    1,     2.5,  10,    60,   600};
@@ -101,6 +102,7 @@ class Collector {
     families.Add(Row(kMetrics, "stretto_job_restart_seconds"), {}, restart);
     families.Add(Row(kMetrics, "stretto_worker_sessions_total"), {}, sessions);
     families.Add(Row(kMetrics, "stretto_worker_leases_expired_total"), {}, leases_expired);
+    families.Add(Row(kMetrics, "stretto_worker_heartbeat_delay_seconds"), {}, renewals);
     families.Add(Row(kMetrics, "stretto_loop_slow_tasks_total"), {}, slow_tasks);
     families.Add(Row(kMetrics, "stretto_audit_lines_lost_total"), {}, audit_lines_lost);
     families.Add(Row(kMetrics, "stretto_store_commit_seconds"), {}, commits);
@@ -129,6 +131,7 @@ class Collector {
   absl::Status last_commit GUARDED_BY(mu);
   double sessions GUARDED_BY(mu) = 0;
   double leases_expired GUARDED_BY(mu) = 0;
+  Histogram renewals GUARDED_BY(mu){kRenewalSeconds};
   double slow_tasks GUARDED_BY(mu) = 0;
   double audit_lines_lost GUARDED_BY(mu) = 0;
   // By code and method.
@@ -174,6 +177,11 @@ void Telemetry::SessionOpened() {
 void Telemetry::LeaseExpired() {
   const MutexLock lock(impl_->collector.mu);
   ++impl_->collector.leases_expired;
+}
+
+void Telemetry::LeaseRenewed(absl::Duration after_arrival) {
+  const MutexLock lock(impl_->collector.mu);
+  impl_->collector.renewals.Observe(absl::ToDoubleSeconds(after_arrival));
 }
 
 void Telemetry::TaskOverBudget() {

@@ -54,6 +54,7 @@ class Telemetry {
   void TrainsAgain(absl::Duration after_failure);
   void SessionOpened();
   void LeaseExpired();
+  void LeaseRenewed(absl::Duration after_arrival);
   void TaskOverBudget();
   void AuditLineLost();
   void StoreCommitted(absl::Duration duration, const absl::Status& status);

@@ -190,6 +190,9 @@ class ClusterTest(Daemons):
                          ["jobs/two", "jobs/one"])
         self.assertEqual(found(labels={"sweep": "a", "kept": None}), [])
         self.assertEqual(found(labels={"sweep": None}, states=["failed", "running"]), [])
+        self.assertEqual(found(retired=True), [])
+        with self.assertRaises(stretto.InvalidArgument):
+            found(retired=True, labels={"sweep": "a"})  # labels of retired jobs are not kept
         with self.assertRaises(stretto.InvalidArgument):
             found(labels={"no label": "x"})
         self.client.resume("one", steps=4)

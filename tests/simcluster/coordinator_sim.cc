@@ -299,6 +299,7 @@ void ClusterSim::SendToWorker(const Send& send) {
 }
 
 void ClusterSim::JobChanged(const JobRecord& job) {
+  if (job.retire_time) return CheckRetired(job);
   if (job.state == JobState::kPending && job.attempt > 0) {
     ++probes_[job.attempts.back().cause == RestartCause::kPreemption ? "preempted" : "restarts"];
   }

@@ -260,6 +260,7 @@ class ClusterSim final : public Transport, public Persistence {
   void CheckLosses(const JobRecord& job);
   bool MayBeGivenUp(const std::string& worker) const;
   void CheckHarmed(const JobRecord& job) const;
+  void CheckRetired(const JobRecord& job);
   void CheckHeard(const RankRecord& rank, const RankKey& key);
   // queue_checks.cc
   void CheckQueues(const Core& core);

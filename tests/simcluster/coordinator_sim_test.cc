@@ -126,6 +126,7 @@ TEST(CoordinatorSim, InvariantsHoldUnderFaults) {
                         "run moved during a cut",
                         "restarted in another layout",
                         "job deleted",
+                        "job retired",
                         "worker forgotten",
                         "rank of an older epoch",
                         "held rank ended",

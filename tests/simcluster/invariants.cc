@@ -56,6 +56,17 @@ void ClusterSim::CheckJob(const JobRecord& job) {
   Check(ended == ended_.end() || ended->second == job, "an ended job never changes again");
 }
 
+void ClusterSim::CheckRetired(const JobRecord& job) {
+  const auto ended = ended_.find(job.id);
+  Check(ended != ended_.end() && !ended->second.retire_time,
+        "only a job that has ended is retired, and once");
+  JobRecord expected = RetiredRecord(ended->second, *job.retire_time);
+  expected.summary = job.summary;
+  Check(expected == job, "a retired job ended as it did");
+  ended->second = job;
+  ++probes_["job retired"];
+}
+
 // A job may make room for others.
 void ClusterSim::CheckHarmed(const JobRecord& job) const {
   if (!options_.healthy_nodes) return;

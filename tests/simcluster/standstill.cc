@@ -25,6 +25,7 @@ CoreOptions ClusterSim::Options() const {
   options.lost_rank_timeout = lost_rank_timeout_;
   options.lost_run_timeout = lost_run_timeout_;
   options.keep_jobs = keep_jobs_;
+  if (keep_jobs_ < INT64_MAX) options.keep_retired = keep_jobs_ + 1;
   return options;
 }
 

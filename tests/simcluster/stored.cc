@@ -119,7 +119,8 @@ void ClusterSim::CheckLoaded(const Snapshot& loaded) const {
 }
 
 void ClusterSim::CheckStore(const Core& core) {
-  const std::vector<const JobRecord*> jobs = core.Jobs();
+  std::vector<const JobRecord*> jobs = core.Jobs();
+  for (const auto& [number, job] : core.retired().by_number()) jobs.push_back(&job);
   Check(jobs.size() == stored_.size(), "the store has the core's jobs");
   for (const JobRecord* job : jobs) {
     const auto found = stored_.find(job->id);

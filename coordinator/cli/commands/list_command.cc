@@ -25,6 +25,7 @@ constexpr int kJobsPerPage = 100;
 v1alpha1::ListJobsRequest RequestOf(const ListOptions& options) {
   v1alpha1::ListJobsRequest request;
   request.set_project(options.project);
+  request.set_retired(options.retired);
   for (const std::string& word : options.states) {
     v1alpha1::Job::State state = v1alpha1::Job::STATE_UNSPECIFIED;
     v1alpha1::Job::State_Parse(absl::AsciiStrToUpper(word), &state);  // the flag has checked it
@@ -40,7 +41,8 @@ v1alpha1::ListJobsRequest RequestOf(const ListOptions& options) {
 }
 
 bool Selects(const ListOptions& options) {
-  return !options.project.empty() || !options.states.empty() || !options.labels.empty();
+  return !options.project.empty() || !options.states.empty() || !options.labels.empty() ||
+         options.retired;
 }
 
 void PrintList(const Invocation& invocation, const v1alpha1::ListJobsResponse& list, bool selects) {

@@ -15,6 +15,7 @@ struct ListOptions {
   std::string project;  // empty: all
   std::vector<std::string> states;
   std::vector<std::string> labels;  // KEY or KEY=VALUE
+  bool retired = false;             // those instead of the others
   bool watch = false;
 };
 

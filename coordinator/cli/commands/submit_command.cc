@@ -132,6 +132,11 @@ ExitCode CloneJob(const Invocation& invocation, const std::string& origin,
   const absl::StatusOr<v1alpha1::Job> job = invocation.client.GetJob(request);
   if (!job.ok()) return ReportError(invocation, job.status());
   const std::string name = ShortResourceName(job->name());
+  if (job->has_retire_time()) {
+    return ReportLocal(
+        invocation, absl::FailedPreconditionError(absl::StrCat(
+                        "job ", name, ": found a retired job, expected one whose spec is known")));
+  }
   JobFile file{.file = absl::StrCat("job ", name), .name = NextName(name)};
   file.spec = spec::WithoutDefaults(job->spec());
   const std::string proposed = file.name;

@@ -220,15 +220,21 @@ std::string DescribeJob(const Job& job, absl::Time now, bool color) {
   fields.Add("Created", TimeText(job.create_time()));
   if (job.has_start_time()) fields.Add("Started", TimeText(job.start_time()));
   if (job.has_end_time()) fields.Add("Ended", TimeText(job.end_time()));
+  if (job.has_retire_time()) {
+    fields.Add("Retired", absl::StrCat(TimeText(job.retire_time()),
+                                       ": its spec, steps, ledgers and events are not kept"));
+  }
   if (!job.spec().labels().empty()) fields.Add("Labels", LabelsText(job.spec()));
   if (IsQueuedSpecially(job)) {
     fields.Add("Queue", absl::StrCat("priority ", job.spec().queue().priority(), ", project ",
                                      job.spec().queue().project()));
   }
   fields.Add("Attempt", AttemptText(job));
-  fields.Add("Model", ModelText(job.spec()));
-  fields.Add("Data", DataText(job.spec()));
-  fields.Add("Schedule", ScheduleText(job.spec()));
+  if (!job.has_retire_time()) {
+    fields.Add("Model", ModelText(job.spec()));
+    fields.Add("Data", DataText(job.spec()));
+    fields.Add("Schedule", ScheduleText(job.spec()));
+  }
   if (job.merged_wgrads() > 0) {
     fields.Add("Merged", absl::StrCat("weight gradients of ", job.merged_wgrads(),
                                       job.merged_wgrads() == 1 ? " micro-batch" : " micro-batches",
@@ -239,7 +245,7 @@ std::string DescribeJob(const Job& job, absl::Time now, bool color) {
                                         ", by measured times and as memory allowed"));
   }
   fields.Add("Device", ShortName(job.spec().device()));
-  fields.Add("Link", LinkText(job.spec()));
+  if (!job.has_retire_time()) fields.Add("Link", LinkText(job.spec()));
   AddProgress(job, &fields);
   std::string out = fields.text();
   if (job.has_first_failure()) {

@@ -19,13 +19,13 @@ def _state(word: str) -> Any:
     return _STATES[word]
 
 
-def list_request(project: str, states: Iterable[str], labels: Mapping[str, str | None] | None
-                 ) -> pb.ListJobsRequest:
+def list_request(project: str, states: Iterable[str], labels: Mapping[str, str | None] | None,
+                 retired: bool) -> pb.ListJobsRequest:
     """Errors: InvalidInput."""
     if isinstance(states, str):
         states = [states]
     return pb.ListJobsRequest(
-        page_size=1000, project=project, states=[_state(word) for word in states],
+        page_size=1000, project=project, states=[_state(word) for word in states], retired=retired,
         labels=[pb.LabelSelector(key=key, value=value) for key, value in (labels or {}).items()])
 
 

@@ -1,22 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The work of a call, counted in allocations, must not grow with the cluster or the queue.
+// The work of a call, counted in allocations, must not grow with the cluster or the queue; counted
+// in bytes, not with what jobs have stored.
 
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <new>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/core/core.h"
 #include "coordinator/core/queue_view.h"
 
 namespace {
-thread_local int64_t allocations = 0;
+thread_local int64_t allocations = 0, allocated_bytes = 0;
 }  // namespace
 
 void* operator new(size_t size) {
   ++allocations;
+  allocated_bytes += static_cast<int64_t>(size);
   void* memory = std::malloc(size);
   if (memory == nullptr) std::abort();
   return memory;
@@ -33,6 +38,16 @@ int64_t AllocationsOf(F call) {
   call();
   return allocations - before;
 }
+
+template <class F>
+int64_t BytesOf(F call) {
+  const int64_t before = allocated_bytes;
+  call();
+  return allocated_bytes - before;
+}
+
+// Of a job of 2,000 steps or more. What a call may take for one job is a tenth of it.
+constexpr int64_t kSummaryBytes = 160'000, kBytesOfAJob = 16'000;
 
 // Workers of one slot each, all of them busy, and jobs that wait for one.
 Core Cluster(int workers, int waiting, int projects = 0) {
@@ -83,6 +98,69 @@ TEST(CostTest, OfAPageOfJobsIsIndependentOfTheQueue) {
   };
   const Core small = Cluster(5, 20), large = Cluster(5, 2000);
   EXPECT_EQ(AllocationsOf([&] { page(small); }), AllocationsOf([&] { page(large); }));
+}
+
+TEST(CostTest, OfAPageOfEndedJobsHasNoCopyOfTheirSummaries) {
+  constexpr int kJobs = 100;
+  Snapshot snapshot;
+  for (int i = 0; i < kJobs; ++i) {
+    JobRecord& job = snapshot.jobs.emplace_back();
+    job.id = job.uid = absl::StrCat("job-with-a-long-name-", i);
+    job.number = i + 1;
+    job.state = JobState::kSucceeded;
+    job.end_time = absl::UnixEpoch();
+    job.summary = std::string(kSummaryBytes, 's');
+  }
+  const Core core = *Core::Restore(std::move(snapshot), {}, absl::UnixEpoch());
+  const int64_t bytes = BytesOf([&] {
+    std::vector<JobRecord> page;
+    QueueView view(core);
+    for (const JobRecord* job : core.JobsBefore(INT64_MAX, kJobs)) page.push_back(view.Shown(*job));
+    EXPECT_EQ(page.back().summary.str().size(), static_cast<size_t>(kSummaryBytes));
+  });
+  EXPECT_LT(bytes, kJobs * kBytesOfAJob);
+}
+
+TEST(CostTest, OfAReportOfARestartedJobHasNoCopyOfItsSummary) {
+  const std::string id = "job-with-a-long-name";
+  Core core;
+  WorkerRegistered worker;
+  worker.id = "w";
+  worker.incarnation = "i1";
+  worker.devices = {{.slot = 0, .kind = 1, .description = ""}};
+  worker.session = 1;
+  ASSERT_TRUE(core.Apply(worker, {}).status.ok());
+  CreateJob create;
+  create.job_id = create.uid = id;
+  create.device_kind = 1;
+  create.total_steps = 9;
+  create.restart = RestartPolicy{.max = 3, .backoff = {}, .on = {RestartCause::kCrash}};
+  ASSERT_TRUE(core.Apply(create, {}).status.ok());
+  const auto report = [&](int64_t sequence, auto what) {
+    RankReported event;
+    event.worker = "w";
+    event.session = 1;
+    event.job_uid = id;
+    event.epoch = core.FindJob(id)->epoch;
+    event.sequence = sequence;
+    event.report = std::move(what);
+    return core.Apply(event, {});
+  };
+  ASSERT_TRUE(report(1, RankPrepared{}).status.ok());
+  RankExited crashed;
+  crashed.exit_code = 1;
+  crashed.reason = NameOf(ExitReason::kCrashed);
+  ASSERT_TRUE(report(2, crashed).summaries.contains(id));
+  core.AttachSummary(id, std::string(kSummaryBytes, 's'));
+  ASSERT_TRUE(core.Apply(Tick{}, {}).status.ok());
+  ASSERT_EQ(core.FindJob(id)->attempt, 2);
+  ASSERT_TRUE(report(1, RankPrepared{}).status.ok());
+
+  const int64_t bytes =
+      BytesOf([&] { EXPECT_TRUE(report(2, StepDone{.step = 1, .end_time = {}}).status.ok()); });
+  EXPECT_EQ(core.FindJob(id)->ranks[0].last_step, 1);
+  EXPECT_EQ(core.FindJob(id)->summary.str().size(), static_cast<size_t>(kSummaryBytes));
+  EXPECT_LT(bytes, kBytesOfAJob);
 }
 
 TEST(CostTest, OfATickAndOfASubmissionIsIndependentOfTheQueue) {

@@ -59,7 +59,7 @@ TEST(DriverTest, ReportThatCannotBeStoredIsNotAcknowledged) {
   EXPECT_THAT(scene.TakeLog(), Not(Contains(StartsWith("send"))));
   scene.Replay("j", 0, 2);
   EXPECT_EQ(scene.job("j").state, JobState::kSucceeded);
-  EXPECT_EQ(scene.job("j").summary, "summary of j");
+  EXPECT_EQ(scene.job("j").summary.str(), "summary of j");
 }
 
 TEST(DriverTest, RegistrationThatCannotBeStoredLeavesTheWorkerOut) {
@@ -91,10 +91,10 @@ TEST(DriverTest, SummaryIsStoredWithTheTransitionThatEndsTheJob) {
   Scene scene;
   scene.Register("a", 1);
   scene.Submit("j", 1);
-  EXPECT_EQ(scene.store().Load()->jobs[0].summary, "");
+  EXPECT_EQ(scene.store().Load()->jobs[0].summary.str(), "");
   scene.Prepare("j");
   scene.Complete("j");
-  EXPECT_EQ(scene.store().Load()->jobs[0].summary, "summary of j");
+  EXPECT_EQ(scene.store().Load()->jobs[0].summary.str(), "summary of j");
 }
 
 // A driver whose time the test moves: one worker trains a job.

@@ -99,34 +99,5 @@ TEST(DeleteTest, DeletionThatCannotBeStoredLeavesTheJob) {
   EXPECT_EQ(scene.store().Load()->jobs[0], before);
 }
 
-TEST(DeleteTest, OldestEndedJobsAreDeletedByNumberAndByAge) {
-  CoreOptions options;
-  options.keep_jobs = 2;
-  options.keep_jobs_for = absl::Hours(1);
-  Scene scene(options);
-  scene.Register("a", 1);
-  for (const char* id : {"j", "k", "l"}) {
-    scene.Submit(id, 1);
-    scene.Prepare(id);
-    scene.Complete(id);
-    scene.Advance(absl::Seconds(1), {"a"});
-  }
-  scene.Submit("live", 1);
-  const auto ids = [&] {
-    const Core core = scene.core();
-    std::vector<std::string> found;
-    for (const JobRecord* job : core.Jobs()) found.push_back(job->id);
-    return found;
-  };
-  EXPECT_THAT(ids(), ElementsAre("k", "l", "live"));
-  scene.JumpWallClock(absl::Hours(1) - absl::Seconds(1));
-  scene.Advance(absl::Seconds(0), {"a"});
-  EXPECT_THAT(ids(), ElementsAre("l", "live"));  // it ended an hour ago
-  scene.Advance(absl::Seconds(2), {"a"});
-  EXPECT_THAT(ids(), ElementsAre("live"));
-  scene.Advance(absl::Hours(2), {"a"});
-  EXPECT_THAT(ids(), ElementsAre("live"));
-}
-
 }  // namespace
 }  // namespace stretto::coordinator::testing

@@ -40,6 +40,7 @@ std::string Text(const JobRecord& job) {
   }
   if (job.restarts > 0) absl::StrAppend(&text, " restarts=", job.restarts);
   if (!job.summary.empty()) absl::StrAppend(&text, " summary");
+  if (job.retire_time) absl::StrAppend(&text, " retired");
   return text;
 }
 
@@ -362,7 +363,7 @@ void Scene::JobDeleted(const ErasedJob& job) {
 void Scene::WorkerChanged(const Worker&) {}
 
 std::string Scene::FinalSummary(const JobRecord& job) {
-  return absl::StrCat("summary of ", job.id);
+  return absl::StrCat(job.retire_time ? "short summary of " : "summary of ", job.id);
 }
 
 }  // namespace stretto::coordinator::testing

@@ -99,6 +99,7 @@ class ServiceTest : public ::testing::Test {
     options.tick = absl::Milliseconds(20);
     options.core.longest_round = absl::InfiniteDuration();  // the test's clock jumps
     options.core.keep_jobs = keep_jobs_;
+    options.core.keep_retired = keep_retired_;
     options.core.quotas = quotas_;
     options.limits = limits_;
     auto server =
@@ -176,7 +177,8 @@ class ServiceTest : public ::testing::Test {
   FakeClock clock_{absl::FromUnixSeconds(1'800'000'000)};
   std::unique_ptr<coordinator::JobStore> store_ = coordinator::NewMemoryStore();
   std::atomic<bool> refuse_next_commit_ = false;
-  int64_t keep_jobs_ = INT64_MAX;  // this and the next as of the next Start
+  int64_t keep_jobs_ = INT64_MAX;  // this and the next two as of the next Start
+  int64_t keep_retired_ = INT64_MAX;
   coordinator::Quotas quotas_;
   Limits limits_;
   std::unique_ptr<telemetry::Telemetry> telemetry_;

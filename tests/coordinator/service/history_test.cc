@@ -320,6 +320,28 @@ TEST(JobHistoryTest, ASummaryKeepsEveryEvaluationUnlessTheyAreMostOfIt) {
   EXPECT_LT(SummaryOfEvaluatedRun(10'000, 2).size(), 5'000u);
 }
 
+TEST(JobHistoryTest, ARetiredJobKeepsItsProgressWithoutLedgers) {
+  Histories histories;
+  auto record = Record("long", coordinator::JobState::kRunning);
+  record.last_checkpoint = record.best_checkpoint = "step-00000002";
+  for (const int64_t step : {1, 2}) {
+    for (const int rank : {0, 1}) histories.Of(record).AddStep(rank, Step(step));
+  }
+  const std::string summary = histories.Of(record).Summary(record);
+  v1alpha1::Job whole, kept;
+  JobHistory::DescribeEnded(summary, &whole);
+  ASSERT_TRUE(whole.progress().has_ledger());
+  const std::string shortened = JobHistory::Shortened(summary);
+  EXPECT_LT(shortened.size(), 400u);
+  JobHistory::DescribeEnded(shortened, &kept);
+  EXPECT_EQ(kept.progress().last_loss(), whole.progress().last_loss());
+  EXPECT_EQ(kept.progress().last_checkpoint(), "step-00000002");
+  EXPECT_FALSE(kept.progress().has_ledger());
+  EXPECT_EQ(kept.progress().rank_ledgers_size(), 0);
+  EXPECT_FALSE(JobHistory(shortened).NextStep(0).has_value());
+  EXPECT_EQ(JobHistory::Shortened("").size(), JobHistory::Shortened("damaged").size());
+}
+
 TEST(HistoriesTest, EndedJobsBeyondTheBoundAreReadFromTheirSummary) {
   Histories histories;
   auto first = Record("first", coordinator::JobState::kRunning);

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "coordinator/service/hub.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
+
+#include <utility>
 
 #include "coordinator/store/job_store.h"
 
 namespace stretto::service {
 namespace {
+
+using ::testing::HasSubstr;
 
 class ScriptedPort final : public SessionPort {
  public:
@@ -14,9 +18,13 @@ class ScriptedPort final : public SessionPort {
   void End(const absl::Status& status) override { ended = status; }
   const std::string& worker() const override { return name; }
   bool Heard() override { return heard; }
+  std::optional<absl::Duration> TakeArrival() override {
+    return std::exchange(arrival, std::nullopt);
+  }
 
   std::string name;
   bool heard = false;
+  std::optional<absl::Duration> arrival;
   absl::Status ended;
 };
 
@@ -60,6 +68,30 @@ TEST_F(HubTest, WorkerThatIsHeardKeepsItsLeaseThoughItsMessagesWaitForTheLoop) {
   Pass(absl::Minutes(1));
   EXPECT_TRUE(heard.ended.ok());
   EXPECT_TRUE(absl::IsUnavailable(silent.ended)) << silent.ended;
+}
+
+TEST_F(HubTest, DelayOfAHeartbeatIsFromItsArrivalToTheRenewalOfTheLease) {
+  ScriptedPort port;
+  Register(port, "w");
+  const std::string none = telemetry_.Text();
+  EXPECT_THAT(none, HasSubstr("stretto_worker_heartbeat_delay_seconds_count 0\n"));
+  port.heard = true;
+  port.arrival = clock_.Monotonic();
+  Pass(absl::Seconds(2));  // four ticks, of which the first renews for this message
+  const std::string one = telemetry_.Text();
+  EXPECT_THAT(one, HasSubstr("stretto_worker_heartbeat_delay_seconds_count 1\n"));
+  EXPECT_THAT(one, HasSubstr("stretto_worker_heartbeat_delay_seconds_sum 0.5\n"));
+}
+
+// Nobody's lease was renewed: a measurement would be a lie.
+TEST_F(HubTest, HeartbeatOfALostWorkerIsNotMeasured) {
+  ScriptedPort port;
+  Register(port, "w");
+  Pass(absl::Seconds(12));
+  ASSERT_FALSE(port.ended.ok());
+  port.arrival = clock_.Monotonic();
+  EXPECT_FALSE(hub_.Renew({port.name, 1}, port).ok());
+  EXPECT_THAT(telemetry_.Text(), HasSubstr("stretto_worker_heartbeat_delay_seconds_count 0\n"));
 }
 
 TEST_F(HubTest, StrangerIsNoWorker) {

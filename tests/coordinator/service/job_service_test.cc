@@ -257,21 +257,6 @@ TEST_F(JobServiceTest, WatcherSeesThePlaceInTheQueueChange) {
   context.TryCancel();
 }
 
-TEST_F(JobServiceTest, OnlyTheNewestEndedJobsAreKept) {
-  keep_jobs_ = 1;
-  Restart();
-  for (const char* id : {"a", "b", "c"}) MustCreate(id);
-  Job job;
-  for (const char* name : {"jobs/a", "jobs/b"}) {
-    ASSERT_TRUE(Cancel(name, &job).ok());
-    clock_.Advance(absl::Seconds(1));
-  }
-  while (Get("jobs/a", &job).ok()) {  // until the next tick
-  }
-  EXPECT_TRUE(Get("jobs/b", &job).ok());
-  EXPECT_TRUE(Get("jobs/c", &job).ok());
-}
-
 TEST_F(JobServiceTest, KilledRankIsTheJobsFirstFailure) {
   FakeWorker worker(*workers_, "w0");
   worker.Register();

@@ -6,8 +6,11 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "proto/base/version.h"
 #include "tests/coordinator/service/harness.h"
 
@@ -208,6 +211,24 @@ TEST_F(WorkerServiceTest, ReportsKeepAWorkerWhoseHeartbeatsWaitBehindThem) {
     worker.AwaitAck(0, step + 1);
     EXPECT_EQ(ListWorkers(0, "").workers(0).state(), v1alpha1::Worker::READY);
   }
+}
+
+// The clock stands still from the arrival of a message to the renewal, so no time passes; a Register
+// begins a lease and renews none.
+TEST_F(WorkerServiceTest, EveryHeartbeatIsMeasuredOnce) {
+  FakeWorker worker(*workers_, "w0");
+  worker.Register();
+  WorkerMessage heartbeat;
+  heartbeat.mutable_heartbeat();
+  for (int i = 0; i < 3; ++i) {
+    worker.Write(heartbeat);
+    const std::string counted =
+        absl::StrCat("stretto_worker_heartbeat_delay_seconds_count ", i + 1, "\n");
+    while (!absl::StrContains(telemetry_->Text(), counted)) std::this_thread::yield();
+  }
+  EXPECT_THAT(
+      telemetry_->Text(),
+      ::testing::HasSubstr("stretto_worker_heartbeat_delay_seconds_bucket{le=\"0.001\"} 3"));
 }
 
 TEST_F(WorkerServiceTest, OnlyALostWorkerWithoutRanksIsForgotten) {

@@ -14,7 +14,7 @@
 #include <functional>
 
 #include "absl/strings/str_cat.h"
-#include "coordinator/store/record_codec.h"
+#include "coordinator/core/retired_jobs.h"
 #include "coordinator/store/schema.h"
 #include "tests/coordinator/store/etcd_server.h"
 #include "tests/coordinator/store/etcd_subject.h"
@@ -63,12 +63,6 @@ TEST_P(JobStoreTest, AClusterKeepsItsIdAndAnotherHasAnother) {
   EXPECT_NE(GetParam().open(folder_ + "other/")->Load()->cluster_id, id);
 }
 
-TEST(RecordCodecTest, AJobOfAReleaseWithoutBlocksHasBlocksOfOneRank) {
-  JobRecord job;
-  ASSERT_EQ(DecodeJobBody(R"({"world_size": 4})", &job), absl::OkStatus());
-  EXPECT_EQ(job.gang, (Gang{.stages = {{.blocks = 4, .size = 1}}}));
-}
-
 TEST_P(JobStoreTest, EveryFieldComesBack) {
   const JobRecord full = FullJob("full", 2), plain = PlainJob("plain", 1);
   const WorkerRecord worker = FullWorker("w");
@@ -92,6 +86,22 @@ TEST_P(JobStoreTest, LaterRecordReplacesEarlier) {
   const auto snapshot = store_->Load();
   ASSERT_EQ(snapshot->jobs.size(), 1u);
   EXPECT_EQ(snapshot->jobs[0], job);
+}
+
+// It keeps its row, so its uid and its number stay its own.
+TEST_P(JobStoreTest, ARetiredJobTakesThePlaceOfTheWholeOne) {
+  JobRecord whole = FullJob("j", 1);
+  whole.summary = std::string(160'000, 's');
+  ASSERT_TRUE(store_->Commit({whole, PlainJob("k", 2)}).ok());
+  JobRecord retired = RetiredRecord(whole, kTime);
+  retired.summary = std::string("\x0a\x00\x80", 3);
+  ASSERT_TRUE(store_->Commit({retired}).ok());
+  const auto snapshot = store_->Load();
+  ASSERT_EQ(snapshot->jobs.size(), 2u);
+  EXPECT_EQ(snapshot->jobs[0], retired);
+  EXPECT_EQ(snapshot->jobs[0].retire_time, kTime);
+  ASSERT_TRUE(store_->Commit({JobErased{"j"}}).ok());
+  EXPECT_EQ(store_->Load()->jobs.size(), 1u);
 }
 
 TEST_P(JobStoreTest, ErasedJobIsGone) {
@@ -286,8 +296,9 @@ TEST(SqliteStoreTest, ADatabaseWithoutAClusterGetsAnIdAndKeepsTheRest) {
     EXPECT_EQ(job.uid, "3fe4cae8f035006e8f59a48e42f4133e");
     EXPECT_EQ(job.number, 1);
     EXPECT_EQ(job.state, JobState::kFailed);
+    EXPECT_FALSE(job.retire_time.has_value());
     EXPECT_EQ(job.spec.size(), 169u);
-    EXPECT_EQ(job.summary, "\x06\x0a\x04\x62\x02\x10\x02");
+    EXPECT_EQ(job.summary.str(), "\x06\x0a\x04\x62\x02\x10\x02");
     EXPECT_EQ(job.conditions.size(), 3u);
     ASSERT_TRUE(job.first_failure.has_value());
     EXPECT_EQ(job.first_failure->reason, "DataInvalid");

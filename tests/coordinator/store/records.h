@@ -43,6 +43,7 @@ inline JobRecord FullJob(const std::string& id, int64_t number) {
   job.create_time = kTime;
   job.start_time = kTime + absl::Seconds(1);
   job.end_time = kTime + absl::Seconds(2);
+  job.retire_time = kTime + absl::Hours(2);
   job.attempt = 1;
   job.epoch = Epoch(7);
   job.ranks = {{"a", 3, RankState::kExited, 4, 9, "Killed", 12},

@@ -120,6 +120,7 @@ class Cluster::Worker final : public service::SessionPort {
   void End(const absl::Status&) override {}
   const std::string& worker() const override { return name_; }
   bool Heard() override { return true; }
+  std::optional<absl::Duration> TakeArrival() override { return std::nullopt; }
 
  private:
   service::Hub& hub_;

@@ -158,11 +158,13 @@ class AsyncClient:
         return await self._job_call("GetJob", pb.GetJobRequest(name=_job(name)))
 
     async def jobs(self, *, project: str = "", states: Iterable[str] = (),
-                   labels: Mapping[str, str | None] | None = None) -> list[pb.Job]:
+                   labels: Mapping[str, str | None] | None = None,
+                   retired: bool = False) -> list[pb.Job]:
         """The jobs of this project, in one of these states, with all of these labels; newest first.
-        A state is a word such as "running". The value None stands for any value of a label. Errors:
+        A state is a word such as "running". The value None stands for any value of a label. With
+        `retired` the jobs that ended long ago, of which little is kept, and no labels. Errors:
         InvalidInput; InvalidArgument for labels that no job can have."""
-        selected = list_request(project, states, labels)
+        selected = list_request(project, states, labels, retired)
         jobs: list[pb.Job] = []
         token = ""
         while True:

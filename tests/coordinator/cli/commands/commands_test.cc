@@ -233,6 +233,19 @@ TEST_F(CommandsTest, ListAsksForStatesAndLabels) {
   ExpectMessage({"no such jobs", "stretto job list"});
 }
 
+TEST_F(CommandsTest, RetiredJobsAreListedApartAndHaveNoSpecToClone) {
+  jobs_.jobs = {MakeJob("gpt", Job::SUCCEEDED)};
+  jobs_.jobs[0].mutable_retire_time()->set_seconds(1'800'000'000);
+  EXPECT_EQ(Run({"job", "list", "--retired"}), kOk);
+  EXPECT_TRUE(jobs_.list_request.retired());
+  EXPECT_EQ(Run({"job", "list", "--retired", "--label", "team"}), kUsage);
+  ExpectMessage({"--retired", "--label"});
+  EXPECT_EQ(Run({"job", "clone", "gpt"}), kError);
+  ExpectMessage({"job gpt", "found a retired job"});
+  EXPECT_EQ(Run({"job", "describe", "gpt"}), kOk);
+  EXPECT_THAT(out(), HasSubstr("\nRetired:"));
+}
+
 TEST_F(CommandsTest, AWatchedListPrintsEachJobWhoseStateChanges) {
   jobs_.jobs = {MakeJob("gpt", Job::PENDING)};
   jobs_.jobs[0].set_uid("first");

@@ -245,6 +245,16 @@ TEST(JobTableTest, OwnersAreShownWhereThereAreUsers) {
   EXPECT_THAT(DescribeJob(alices, absl::FromUnixSeconds(1100), false), Not(HasSubstr("Owner")));
 }
 
+TEST(DescribeTest, ARetiredJobSaysThatLittleIsKept) {
+  Job job = SomeJob();
+  job.mutable_retire_time()->set_seconds(2000);
+  const std::string text = DescribeJob(job, absl::FromUnixSeconds(3000), false);
+  EXPECT_THAT(text, HasSubstr("Retired:"));
+  EXPECT_THAT(text, HasSubstr(": its spec, steps, ledgers and events are not kept\n"));
+  for (const char* field : {"Model:", "Data:", "Schedule:", "Link:"})
+    EXPECT_THAT(text, Not(HasSubstr(field)));
+}
+
 TEST(SummaryTest, SaysWhatHappenedWithItsLedger) {
   Job job = SomeJob();
   job.mutable_submit_to_first_step()->set_seconds(2);
