@@ -32,6 +32,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (cut == text.npos) return 0;
   const std::string authority = fuzz::Folder::Get().Write("ca.crt", text.substr(0, cut + 1));
   const std::string lists = fuzz::Folder::Get().Write("ca.crl", text.substr(cut + 4));
+  const std::string none = fuzz::Folder::Get().Path("none");
+  STRETTO_CHECK(absl::IsNotFound(tls::Revocations::Open(none, lists).status()));
+  STRETTO_CHECK(absl::IsNotFound(tls::Revocations::Open(authority, none).status()));
   const auto revocations = tls::Revocations::Open(authority, lists);
   STRETTO_CHECK(revocations.ok() || IsPrintable(revocations.status().message()));
   if (!revocations.ok()) return 0;

@@ -14,10 +14,24 @@
 
 constexpr char kEnd[] = "<|endoftext|>";
 
+namespace {
+
+// Of a tokenizer that takes a word as a whole if it has a token.
+void EncodeWholeWords(absl::string_view text) {
+  static const auto tokenizer = *stretto::LoadBytePairTokenizer(
+      STRETTO_SOURCE_DIR "/tests/golden/tokenizer/llama3_kind.json", "<|end_of_text|>");
+  const auto tokens = tokenizer->Encode(text);
+  STRETTO_CHECK(tokens.ok() == stretto::CheckUtf8(text).ok());
+  if (tokens.ok()) STRETTO_CHECK(tokenizer->Decode(*tokens).ok());
+}
+
+}  // namespace
+
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const auto tokenizer = *stretto::LoadBytePairTokenizer(
       STRETTO_SOURCE_DIR "/tests/golden/tokenizer/gpt2_kind.json", kEnd);
   const absl::string_view text = stretto::fuzz::TextOf(data, size);
+  EncodeWholeWords(text);
   const auto tokens = tokenizer->Encode(text);
   STRETTO_CHECK(tokens.ok() == stretto::CheckUtf8(text).ok());
   if (!tokens.ok()) return 0;

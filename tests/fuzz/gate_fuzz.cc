@@ -46,6 +46,7 @@ class OpenGate {
     const std::string answer = stretto::fuzz::ReadToTheEnd(fd);
     STRETTO_CHECK(answer.size() == 0 || answer.size() == 64);  // never welcome
     while (gate_->strangers() == before) std::this_thread::yield();
+    STRETTO_CHECK(!gate_->Await(3, stretto::Clock::Real().Monotonic()).ok());
   }
 
  private:

@@ -2,7 +2,8 @@
 
 // Requests to the HTTP port of a daemon: whatever a client sends, it gets one answer or a closed
 // connection. A request that is complete and asks for a page that exists is answered with it. The page
-// /N has the code N. A server without pages gets the same requests.
+// /N has the code N. A server without pages gets the same requests. An address that is none is not
+// listened on.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -15,6 +16,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
+#include "proto/base/address.h"
 #include "proto/base/check.h"
 #include "proto/monitoring/monitoring_server.h"
 #include "tests/fuzz/connection.h"
@@ -51,6 +53,10 @@ void Ask(int port, absl::string_view request) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const auto server = Start(true), without_pages = Start(false);
+  const std::string text(stretto::fuzz::TextOf(data, size));
+  if (!stretto::ParseAddress(text).ok()) STRETTO_CHECK(!MonitoringServer::Start(text, {}).ok());
+  const std::string taken = "127.0.0.1:" + std::to_string(server->port());
+  STRETTO_CHECK(!MonitoringServer::Start(taken, {}).ok());
   Ask(server->port(), stretto::fuzz::TextOf(data, size));
   Ask(without_pages->port(), stretto::fuzz::TextOf(data, size));
   return 0;

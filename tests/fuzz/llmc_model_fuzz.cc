@@ -16,6 +16,10 @@
 
 // 32 bytes are the fields of the header that matter, the rest are the bytes behind the header.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const stretto::fuzz::Folder& folder = stretto::fuzz::Folder::Get();
+  const auto whole =
+      stretto::OpenLlmc("fuzz", folder.Write("whole", stretto::fuzz::TextOf(data, size)));
+  if (whole.ok() && size < sizeof(stretto::LlmcHeader)) abort();
   constexpr size_t kFields = 32;
   if (size < kFields + sizeof(int64_t)) return 0;
   stretto::LlmcHeader header{};
@@ -26,8 +30,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (parsed.ok() && !stretto::CheckModel(*parsed, "fuzz").ok()) abort();
 
   const absl::string_view head(reinterpret_cast<const char*>(header.data()), sizeof header);
-  const std::string path = stretto::fuzz::Folder::Get().Write(
-      "model", absl::StrCat(head, stretto::fuzz::TextOf(data, size).substr(kFields)));
+  const std::string path =
+      folder.Write("model", absl::StrCat(head, stretto::fuzz::TextOf(data, size).substr(kFields)));
   const auto model = stretto::OpenLlmc("fuzz", path);
   if (!model.ok()) return 0;
   for (const stretto::Parameter& p : stretto::ParametersOf((*model)->model(), 1, 0)) {

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <utility>
 
 #include "proto/base/check.h"
 #include "stretto/v1alpha1/worker.pb.h"
@@ -60,8 +61,8 @@ void ReadTrace(absl::string_view bytes) {
   const size_t program = bytes.size() / 2;
   folder.Write("run/trace-program.bin", bytes.substr(0, program));
   folder.Write("run/trace.bin", bytes.substr(program));
-  for (const int64_t first : {0, 2}) {
-    auto reader = stretto::TraceReader::Open(folder.Path("run"), first, 0);
+  for (const auto& [first, last] : {std::pair{0, 0}, {2, 0}, {2, 2}, {3, 4}}) {
+    auto reader = stretto::TraceReader::Open(folder.Path("run"), first, last);
     while (reader.ok()) {
       const auto record = reader->Next();
       if (!record.ok() || !record->has_value()) break;
@@ -90,12 +91,18 @@ void WriteTrace(absl::string_view bytes) {
   }
 }
 
+stretto::FlightPhase PhaseOf(char c) {
+  constexpr int kPhases = static_cast<int>(stretto::FlightPhase::kEvaluation) + 1;
+  return static_cast<stretto::FlightPhase>(static_cast<unsigned char>(c) / 8 % kPhases);
+}
+
 // Each byte is something that the trainer does.
 void WritePosition(absl::string_view bytes) {
   const std::string path = Folder::Get().Path("written.bin");
   auto recorder = *stretto::FlightRecorder::Create(path);
   int64_t time = 0;
   int channel = recorder.AddChannel("tp");
+  auto phase = stretto::FlightPhase::kStarting;
   for (const char c : bytes.substr(0, 64)) {
     const absl::Duration now = absl::Nanoseconds(++time);
     switch (c % 8) {
@@ -103,7 +110,7 @@ void WritePosition(absl::string_view bytes) {
         recorder.SetStep(time, now);
         break;
       case 1:
-        recorder.SetPhase(stretto::FlightPhase::kForward, now);
+        recorder.SetPhase(phase = PhaseOf(c), now);
         break;
       case 2:
         recorder.SetOperation(stretto::FlightLane::kComm, time, now);
@@ -127,6 +134,7 @@ void WritePosition(absl::string_view bytes) {
   }
   const auto state = stretto::ReadFlightRecord(path);
   STRETTO_CHECK(state.ok() && state->last_update <= absl::Nanoseconds(time));
+  STRETTO_CHECK(state->phase == phase && std::string(stretto::NameOf(state->phase)) != "?");
   STRETTO_CHECK(state->channels.size() >= 1 && state->channels[0].group == "tp");
 }
 

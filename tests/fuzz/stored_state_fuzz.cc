@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <variant>
 
 #include "coordinator/store/etcd/etcd_parts.h"
 #include "coordinator/store/etcd/etcd_rows.h"
@@ -23,13 +24,17 @@ using namespace stretto::coordinator;  // NOLINT: all of this target is about it
 void ReadBodies(const std::string& text) {
   JobRecord job;
   if (DecodeJobBody(text, &job).ok()) {
-    JobRecord again;
+    JobRecord again, stored;
+    STRETTO_CHECK(FromColumns(ColumnsOf(job), &stored).ok());
+    STRETTO_CHECK(EncodeJobBody(stored) == EncodeJobBody(job));
     const std::string body = EncodeJobBody(job);
     STRETTO_CHECK(DecodeJobBody(body, &again).ok() && EncodeJobBody(again) == body);
   }
   WorkerRecord worker;
   if (DecodeWorkerBody(text, &worker).ok()) {
-    WorkerRecord again;
+    WorkerRecord again, stored;
+    STRETTO_CHECK(FromColumns(ColumnsOf(worker), &stored).ok());
+    STRETTO_CHECK(EncodeWorkerBody(stored) == EncodeWorkerBody(worker));
     const std::string body = EncodeWorkerBody(worker);
     STRETTO_CHECK(DecodeWorkerBody(body, &again).ok() && EncodeWorkerBody(again) == body);
   }
@@ -41,10 +46,29 @@ void ReadColumns(const Columns& columns) {
   WorkerRecord worker;
   FromColumns(columns, &worker).IgnoreError();
   EpochRecord epoch;
-  FromColumns(columns, &epoch).IgnoreError();
+  if (FromColumns(columns, &epoch).ok()) STRETTO_CHECK(ColumnsOf(epoch).size() == columns.size());
+}
+
+// Requests of a bounded size have all writes, each once.
+void Split(const EtcdWrites& writes) {
+  for (const size_t most_bytes : {size_t{24}, size_t{100}}) {
+    const auto parts = SplitWrites(writes, /*max_operations=*/2, most_bytes);
+    if (!parts.ok()) continue;
+    EtcdWrites all;
+    for (const EtcdWrites& part : *parts) {
+      STRETTO_CHECK(part.size() <= 2);
+      all.insert(part.begin(), part.end());
+    }
+    STRETTO_CHECK(all == writes);
+  }
 }
 
 void ReadRows(const std::string& text) {
+  const EtcdValue schema{.key = "schema", .value = EncodeRow("schema", SchemaColumns())};
+  STRETTO_CHECK(*DecodeRow("schema", schema) == SchemaColumns());
+  const Columns any = {std::monostate(), static_cast<int64_t>(text.size()), text, StoredBlob{text}};
+  const auto row = DecodeRow("jobs", {.key = "fuzz", .value = EncodeRow("jobs", any)});
+  STRETTO_CHECK(row.ok() && *row == any);
   for (const char* table : {"jobs", "workers", "epoch", "cluster"}) {
     const auto columns = DecodeRow(table, {.key = "fuzz", .value = text});
     if (columns.ok()) ReadColumns(*columns);
@@ -64,6 +88,7 @@ void ReadRows(const std::string& text) {
     if (!part.ok()) continue;
     const auto again = DecodePart({.key = "fuzz", .value = EncodePart(*part)});
     STRETTO_CHECK(again.ok() && *again == *part);
+    Split(*part);
   }
 }
 
@@ -84,16 +109,20 @@ class Log {
     Add(bytes_);
     bytes_ += Number(first_) + Number(second_);
   }
-  // `size` is that of the database after a transaction of which this is the last frame, or 0.
-  void Frame(uint8_t page, uint8_t size, bool is_wrong, char filling) {
+  // `size` is that of the database after a transaction of which this is the last frame, or 0. What is
+  // wrong: the checksum ('x'), the salts ('o', of an earlier use of the file), or nothing.
+  void Frame(uint8_t page, uint8_t size, char wrong, char filling) {
     const std::string head = Number(page) + Number(size), body(kPageBytes, filling);
     Add(head);
     Add(body);
-    bytes_ += head + kSalts + Number(first_ + (is_wrong ? 1 : 0)) + Number(second_) + body;
+    bytes_ += head + (wrong == 'o' ? "oldsalts" : kSalts) +
+              Number(first_ + (wrong == 'x' ? 1 : 0)) + Number(second_) + body;
   }
+  void SpoilHeader() { bytes_[kChecksumAt] ^= 1; }
   const std::string& bytes() const { return bytes_; }
 
  private:
+  static constexpr size_t kChecksumAt = 24;
   static constexpr char kSalts[] = "saltsalt";
   static std::string Number(uint32_t value) {
     std::string out;
@@ -123,12 +152,13 @@ class Log {
 void ReadLog(absl::string_view text) {
   if (text.empty()) return;
   Log log((text[0] & 1) != 0);
+  const bool is_spoiled = (text[0] & 0x10) != 0;
   text.remove_prefix(1);
   for (int frame = 0; frame < 8 && text.size() >= 4; ++frame) {
-    log.Frame(static_cast<uint8_t>(text[0]), static_cast<uint8_t>(text[1]), text[2] == 'x',
-              text[3]);
+    log.Frame(static_cast<uint8_t>(text[0]), static_cast<uint8_t>(text[1]), text[2], text[3]);
     text.remove_prefix(4);
   }
+  if (is_spoiled) log.SpoilHeader();
   const auto& folder = stretto::fuzz::Folder::Get();
   const std::string path = folder.Write("logged", text.substr(0, kPageBytes));
   // The last frame may be torn.

@@ -16,6 +16,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const auto again = stretto::ParseWeavePlan(stretto::PrintWeavePlan(plan));
     STRETTO_CHECK(again.ok() && *again == plan);
   }
+  const auto alone = stretto::ParseWeavePlan(stretto::fuzz::TextOf(data, size));
+  STRETTO_CHECK(alone.ok() == (plans->size() == 1));
   for (const int chunks : {1, 2}) {
     const stretto::WeaveShape shape{.chunks = chunks, .layers = 2, .slices = 2};
     stretto::CheckWeavePlans(*plans, shape).IgnoreError();

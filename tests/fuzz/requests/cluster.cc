@@ -32,8 +32,9 @@ using v1alpha1::CoordinatorMessage;
 
 namespace {
 
-// Whoever waits longer waits for somebody else.
-constexpr int kPatienceMs = 20;
+// Nothing comes for this long, all tasks run, and nothing comes for this long again: whoever still
+// waits waits for somebody else.
+constexpr int kPatienceMs = 2;
 
 coordinator::CoreOptions Options() {
   coordinator::CoreOptions options;
@@ -288,6 +289,7 @@ grpc::Status Cluster::Run(grpc::GenericClientAsyncReaderWriter& call, grpc::Comp
   grpc::Status status;
   size_t next = 0;
   int pending = 1;
+  bool is_idle = false;
   const auto write = [&] {
     ++pending;
     if (next == messages.size()) return call.WritesDone(tag(kClosed));
@@ -305,9 +307,13 @@ grpc::Status Cluster::Run(grpc::GenericClientAsyncReaderWriter& call, grpc::Comp
     const auto soon = std::chrono::system_clock::now() + std::chrono::milliseconds(kPatienceMs);
     if (queue.AsyncNext(&got, &ok, soon) == grpc::CompletionQueue::TIMEOUT) {
       // It waits for news of a job, or for a key: those that wait are told that nothing comes.
-      Do([this] { hub_->CloseAll(absl::CancelledError("the input ends here")); });
+      Do([this, is_idle] {
+        if (is_idle) hub_->CloseAll(absl::CancelledError("the input ends here"));
+      });
+      is_idle = true;
       continue;
     }
+    is_idle = false;
     --pending;
     if (got == tag(kFinished)) return status;
     if (got == tag(kStarted)) {

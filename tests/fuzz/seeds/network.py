@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What comes over the network: certificates, tokens, steps, messages of a worker, requests."""
+import json
+import pathlib
+import struct
+import subprocess
+
+from state import framed
+
+PROTO = pathlib.Path(__file__).resolve().parents[3] / "proto"
+
+
+def message(kind, text):
+    """Returns a message of ours in Protobuf's wire format."""
+    files = ("job", "worker", "plan")
+    command = ["protoc", f"--encode=stretto.v1alpha1.{kind}", f"-I{PROTO}",
+        *(f"{PROTO}/stretto/v1alpha1/{name}.proto" for name in files)]
+    return subprocess.run(command, input=text.encode(), stdout=subprocess.PIPE, check=True).stdout
+
+
+def certificate():
+    yield from {f"uri-{n}": f"spiffe://a/stretto/{words}" for n, words in enumerate((
+        "coordinator", "worker", "worker/n", "worker/n/m", "user", "user/local", "user/a", "user/a/admin", "user/a/viewer/p",
+        "user/a/submitter/p/operator/q", "user/a/viewer/p/admin", "user/a/x", "user/a/viewer/P/admin", "nobody",
+        "user/a b"))}.items()
+    yield "uri-short", "spiffe://a"
+    yield "uri-end", "spiffe://a/stretto"
+    yield "uri-other", "https://a/stretto/user/a"
+
+
+def user_tokens():
+    claims = {"aud": "stretto", "exp": 1800003600, "jti": "0" * 32, "nbf": 1799996400,
+        "sub": "spiffe://test/stretto/user/alice/admin"}
+    yield "claims", json.dumps(claims)
+    for name, changes in (("service", {"aud": "x"}), ("id", {"jti": "0"}), ("begin", {"nbf": "x"}), ("end", {"exp": -1}),
+        ("end-far", {"exp": 1 << 60}),
+                          ("holder", {"sub": 5}), ("worker", {"sub": "spiffe://a/stretto/worker"}), ("turned", {"exp": 5})):
+        yield f"claims-{name}", json.dumps(claims | changes)
+    yield "claims-list", "[]"
+    key = {"crv": "Ed25519", "kid": "kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k", "kty": "OKP",
+        "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}
+    for name, keys, revoked in (
+            ("revoked", [key], [{"exp": 1800000000, "jti": "a" * 32}]), ("none-revoked", [key], []), ("none", [], []),
+            ("many", [key] * 17, []), ("number", [5], []),
+            ("kind", [key | {"kty": "RSA"}], []), ("id", [key | {"kid": "x"}], []), ("no-list", {}, []),
+            ("no-end", [key], [{"jti": "a"}]),
+            ("revoked-number", [key], [5])):
+        yield f"keys-{name}", json.dumps({"keys": keys, "revoked": revoked})
+    yield "token", "YQ.YQ.YQ\n"
+    yield "token-word", "YQ"
+    yield "token-two", "YQ.YQ"
+    yield "token-space", "Y Q.YQ.YQ"
+    yield "token-long", "Y" * 4097
+    # The header that the target's own key has, with claims and a signature that are none.
+    header = "eyJhbGciOiJFZERTQSIsImtpZCI6Ik5heTF6LUdnRFNNbmNxQzdvWDRDRDdlRzltcHJ1MVBxR3JXT1UyN2lKa0EiLCJ0eXAiOiJKV1QifQ"
+    yield "token-header", header + ".e30.AAAA"
+    yield "token-forged", header + ".e30." + "A" * 86
+
+
+PROGRAM = """record { program { machine: "m" groups: "tp" groups: "dp" lanes: "compute" lanes: "comm.tp" lanes: "empty" operation_count: 4
+  operations { lane: 0 kind: "gemm" label: "L0.fc1 fwd" phase: "forward" }
+  operations { lane: 1 kind: "all_reduce" label: "L0" phase: "forward" group: "tp" waits: 0 }
+  operations { lane: 1 kind: "recv" label: "L1" phase: "backward" group: "tp" waits: 0 }
+  operations { lane: 0 kind: "gemm" label: "L1.fc1" phase: "backward" waits: 2 } } }"""
+STEP = """record { step { step: 1 begin_nanoseconds: 1000 end_nanoseconds: 2000 begin_time { seconds: 1800000000 }
+  report { step: 1 loss: 3.5 grad_norm: 1 tokens: 128 wall_seconds: 0.5 evaluation { loss: 3 } ledger { communication_seconds: 1 hidden_seconds: 0.5 } }
+  data_waits { begin_nanoseconds: -5 begin_nanoseconds: 900 duration_nanoseconds: 10 duration_nanoseconds: 5 }
+  checkpoint_waits { begin_nanoseconds: 920 duration_nanoseconds: 10 }
+  evaluations { begin_nanoseconds: 940 duration_nanoseconds: 30 }
+  operations { begin_nanoseconds: 10 begin_nanoseconds: 50 begin_nanoseconds: 300 begin_nanoseconds: 60
+               duration_nanoseconds: 90 duration_nanoseconds: 200 duration_nanoseconds: 100 duration_nanoseconds: 100 } } }"""
+
+
+def trace():
+    def response(text):
+        return message("StreamJobTraceResponse", text)
+
+    program, step = response(PROGRAM), response(STEP)
+    yield "whole", framed(program, step, response(STEP.replace("step: 1", "step: 2").replace("end_nanoseconds: 2000",
+        "end_nanoseconds: 20000000000")))
+    yield "two-machines", framed(program, step, response("rank: 1 " + PROGRAM.replace('"m"', '"n"')), response("rank: 1 " + STEP))
+    yield "no-machine", framed(response(PROGRAM.replace('machine: "m"', "")), step)
+    yield "parts", framed(response('record { program { operation_count: 1 lanes: "a" } }'),
+                          response('record { program { operations { lane: 0 kind: "a" phase: "forward" } } }'),
+                          response("record { step { step: 1 data_waits {} } }"), response("record { warning: 'lost' }"),
+                          response("record {}"))
+    yield "half-step", framed(program, response("record { step { step: 1 } }"), response("record { step { step: 2 } }"))
+    yield "half-program", framed(response("record { program { operation_count: 1 } }"), step)
+    yield "no-program", framed(response("record { step { step: 1 } }"))
+    for name, old, new in (("lane", "lane: 0", "lane: 9"), ("phase", '"forward"', '"x"'), ("group", 'group: "tp"', 'group: "x"'),
+        ("wait", "waits: 0", "waits: 9")):
+        yield f"program-{name}", framed(response(PROGRAM.replace(old, new, 1)))
+    for name, old, new in (
+            ("durations", "duration_nanoseconds: 90", ""), ("duration", "duration_nanoseconds: 90", "duration_nanoseconds: -1"),
+            ("begin", "begin_nanoseconds: 10 ", "begin_nanoseconds: 9223372036854775807 "),
+            ("intervals", "duration_nanoseconds: 90", "duration_nanoseconds: 90 begin_nanoseconds: 1 duration_nanoseconds: 1"),
+            ("step-begin", "begin_nanoseconds: 1000", "begin_nanoseconds: -1"),
+            ("step-end", "end_nanoseconds: 2000", "end_nanoseconds: 1"),
+            ("second", "seconds: 1800000000", "seconds: -1"), ("loss", "loss: 3.5", "loss: nan"),
+            ("disagrees", "begin_nanoseconds: 10 ", "begin_nanoseconds: 900 "),
+            ("before", "begin_nanoseconds: 10 ", "begin_nanoseconds: -900 ")):
+        yield f"step-{name}", framed(program, response(STEP.replace(old, new, 1)))
+    yield "names", framed(response(PROGRAM.replace('"L0"', '"\\033[2J"').replace('"empty"', '"a\\nb"')), step)
+
+
+def worker_message():
+    for name, text in (
+            ("kind", "register { devices { kind: 99 } }"), ("number", "register { newest_epoch: -5 }"),
+            ("control", 'register { host: "a\\001" }'),
+            ("long", 'register { host: "' + "h" * 300 + '" }'), ("prose", 'report { exit { message: "a\\001" } }'),
+            ("prose-long", 'report { exit { message: "' + "\\001" * 3000 + '" } }'),
+            ("prose-too-long", 'report { exit { message: "' + "m" * 9000 + '" } }'),
+            ("time", "heartbeat { time { seconds: -1 } }"), ("not-finite",
+            "report { step { ledger { wall_seconds: inf } loss: nan } }"),
+            ("entries", "report { step { ledger {" + "entries {}" * 300 + "} } }"),
+            ("facts", 'inspection { facts: "a\\001" problems { field: "a\\001" } }'),
+            ("samples", 'report { samples { samples { prompt: "a" text: "b" } } }'),
+            ("log", 'log_data { data: "\\001" record { warning: "w" } }')):
+        yield name, message("WorkerMessage", text)
+    yield "unknown", message("WorkerMessage", 'register { host: "a" }') + b"\xa0\x06\x01"
+
+
+def request_CreateJob():
+    job = 'job_id: "new" job { spec { model { preset: "gpt-tiny" } data { prefix: "text" } steps: 5 } }'
+    yield "id", message("CreateJobRequest", job.replace("new", "New"))
+    yield "request-id", message("CreateJobRequest", job + 'request_id: "a b"')
+    yield "request-id-long", message("CreateJobRequest", job + 'request_id: "' + "r" * 129 + '"')
+    yield "no-spec", message("CreateJobRequest", 'job_id: "new"')
+    yield "unknown", message("CreateJobRequest", job) + b"\xa0\x06\x01" * 9
+    # The job again, with fields in its spec that nobody knows, and in the parts of a blend.
+    for name, inner in (("unknown-spec", b"\xa0\x06\x01"), ("unknown-part", b"\x12\x05\x12\x03\xa0\x06\x01")):
+        spec = bytes([0x1a, len(inner)]) + inner
+        yield name, message("CreateJobRequest", job) + bytes([0x12, len(spec)]) + spec
+
+
+def request_ListJobs():
+    for name, text in (
+            ("project-bad", 'project: "A"'), ("state", "states: RUNNING states: PENDING"),
+            ("state-none", "states: STATE_UNSPECIFIED"), ("state-far", "states: 99"),
+            ("labels", "labels { key: 'a' value: 'b' } labels { key: 'c' }"), ("labels-many", "labels { key: 'a' }" * 65),
+            ("label-key", "labels { key: '-' }"),
+            ("label-value", "labels { key: 'a' value: '-' }"), ("size", "page_size: 5"), ("size-negative", "page_size: -1")):
+        yield name, message("ListJobsRequest", text)
+
+
+def request_GetJob():
+    for name in ("jobs/runs", "jobs/A", "runs", "jobs/none"):
+        yield name.replace("/", "-"), message("GetJobRequest", f'name: "{name}"')
+
+
+def gate():
+    def hello(magic=b"stretto1", rank=2, to=1):
+        return magic + struct.pack("<ii", rank, to) + bytes(32)
+
+    yield "hello-proof", hello() + bytes(32)
+    yield "hello-half-proof", hello() + bytes(5)
+    yield "hello-magic", hello(magic=b"stretto2")
+    yield "hello-rank", hello(rank=0)
+    yield "hello-rank-far", hello(rank=9)
+    yield "hello-to", hello(to=3)
+    yield "answer", bytes(64)
