@@ -17,6 +17,13 @@ foreach(flags stretto_flags stretto_generated)
   if(NOT STRETTO_SANITIZER)
     target_compile_options(${flags} INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:-U_FORTIFY_SOURCE;-D_FORTIFY_SOURCE=2>")
   endif()
+  # STRETTO_CHECK and checks of vendors' headers name the files that they are in. The last match of a path counts.
+  if(STRETTO_REPRODUCIBLE)
+    foreach(map ${PROJECT_SOURCE_DIR}=. ${PROJECT_BINARY_DIR}=build)
+      target_compile_options(${flags} INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-ffile-prefix-map=${map}>
+        $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-ffile-prefix-map=${map}>)
+    endforeach()
+  endif()
 endforeach()
 target_link_options(stretto_flags INTERFACE -Wl,-z,relro,-z,now,-z,noexecstack)
 if(STRETTO_SANITIZER)
