@@ -44,13 +44,14 @@ set(CPACK_PACKAGE_CONTACT "the Stretto maintainers <maintainers@stretto.invalid>
 set(CPACK_PACKAGE_FILE_NAME stretto-${PROJECT_VERSION}-linux-${CMAKE_SYSTEM_PROCESSOR})
 set(CPACK_VERBATIM_VARIABLES ON)
 set(CPACK_STRIP_FILES ON)
-set(CPACK_THREADS 0)
-set(CPACK_PROJECT_CONFIG_FILE ${PROJECT_SOURCE_DIR}/deploy/package/generators.cmake)
 set(CPACK_PRE_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/deploy/package/debian.cmake)
-set(CPACK_COMPONENTS_ALL stretto libraries)
+set(CPACK_COMPONENTS_ALL stretto)  # the libraries are Debian's, by shlibdeps
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_DEB_COMPONENT_INSTALL ON)
 
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
-set(CPACK_DEBIAN_COMPRESSION_TYPE xz)
+set(CPACK_DEBIAN_COMPRESSION_TYPE none)  # deploy/package/make.sh packs it again
 set(CPACK_DEBIAN_STRETTO_PACKAGE_NAME stretto)
 set(CPACK_DEBIAN_STRETTO_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_STRETTO_DESCRIPTION "trains transformers with tensor parallelism and hides the communication
@@ -79,13 +80,22 @@ NVIDIA's repository or a Python installation.")
   set(CPACK_DEBIAN_CUDA_PACKAGE_SUGGESTS
     "libcublas-${CUDAToolkit_VERSION_MAJOR}-${CUDAToolkit_VERSION_MINOR}, libnccl2")
 endif()
+set(archive ${CPACK_PACKAGE_FILE_NAME})  # CPack puts that of an archive of sources in its place
 include(CPack)
 
-add_custom_target(packages COMMAND ${CMAKE_CPACK_COMMAND} -G "DEB$<SEMICOLON>TGZ" -B ${PROJECT_BINARY_DIR}/packages
-  WORKING_DIRECTORY ${PROJECT_BINARY_DIR} VERBATIM)
-add_dependencies(packages ${programs})
-foreach(target stretto_cuda man_page)
-  if(TARGET ${target})
-    add_dependencies(packages ${target})
-  endif()
-endforeach()
+# For deploy/package/make.sh, which makes the archive from the same components and the libraries.
+set(components stretto libraries)
+set(packed ${programs})
+if(TARGET stretto_cuda)
+  list(APPEND components cuda)
+  list(APPEND packed stretto_cuda)
+endif()
+list(JOIN components " " components)
+file(WRITE ${PROJECT_BINARY_DIR}/share/packages.env
+  "CMAKE='${CMAKE_COMMAND}' CPACK='${CMAKE_CPACK_COMMAND}' ARCHIVE='${archive}' COMPONENTS='${components}'\n")
+stretto_materials(materials ${packed})
+add_custom_target(packages COMMAND ${PROJECT_SOURCE_DIR}/deploy/package/make.sh ${PROJECT_BINARY_DIR} VERBATIM)
+add_dependencies(packages materials)
+if(TARGET man_page)
+  add_dependencies(packages man_page)
+endif()

@@ -9,11 +9,22 @@ target_compile_options(stretto_flags INTERFACE
   $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wthread-safety>)
 # What Debian's own packages are hardened with; tests/deploy/package/hardening_test.sh looks for it in every file. Compilers of
 # other systems may define _FORTIFY_SOURCE themselves. It needs optimisation, and the sanitizers watch the same calls.
-target_compile_options(stretto_flags INTERFACE
-  "$<$<COMPILE_LANGUAGE:CXX>:-fstack-protector-strong;-fstack-clash-protection;-fcf-protection>")
-if(NOT STRETTO_SANITIZER)
-  target_compile_options(stretto_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:-U_FORTIFY_SOURCE;-D_FORTIFY_SOURCE=2>")
-endif()
+# stretto_generated is for what protoc writes, which has no other flag of ours.
+add_library(stretto_generated INTERFACE)
+foreach(flags stretto_flags stretto_generated)
+  target_compile_options(${flags} INTERFACE
+    "$<$<COMPILE_LANGUAGE:CXX>:-fstack-protector-strong;-fstack-clash-protection;-fcf-protection>")
+  if(NOT STRETTO_SANITIZER)
+    target_compile_options(${flags} INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:-U_FORTIFY_SOURCE;-D_FORTIFY_SOURCE=2>")
+  endif()
+  # STRETTO_CHECK and checks of vendors' headers name the files that they are in. The last match of a path counts.
+  if(STRETTO_REPRODUCIBLE)
+    foreach(map ${PROJECT_SOURCE_DIR}=. ${PROJECT_BINARY_DIR}=build)
+      target_compile_options(${flags} INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-ffile-prefix-map=${map}>
+        $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-ffile-prefix-map=${map}>)
+    endforeach()
+  endif()
+endforeach()
 target_link_options(stretto_flags INTERFACE -Wl,-z,relro,-z,now,-z,noexecstack)
 if(STRETTO_SANITIZER)
   target_compile_options(stretto_flags INTERFACE

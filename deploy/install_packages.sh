@@ -13,7 +13,7 @@
 set -euo pipefail
 
 packages=(
-  build-essential cmake ninja-build ccache pkg-config
+  build-essential cmake ninja-build ccache pkg-config python3
   libgrpc++-dev protobuf-compiler-grpc libprotobuf-dev protobuf-compiler libabsl-dev
   prometheus-cpp-dev libspdlog-dev libfmt-dev libsqlite3-dev libssl-dev
   libyaml-cpp-dev libcli11-dev nlohmann-json3-dev

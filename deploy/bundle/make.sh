@@ -3,11 +3,14 @@
 # Packs programs with every shared library that a stock GPU machine does not have, stripped, so that the archive runs from
 # any folder. Prints its size and the glibc and driver it needs. `cmake --build BUILD --target bundle` calls it.
 #
-#   make.sh [--with-cuda-libraries] [--driver VERSION] [--limit MIB] [--script FILE]... [--golden FILE]... ARCHIVE.tar.gz FILE...
+#   make.sh [--with-cuda-libraries] [--driver VERSION] [--limit MIB] [--script FILE]... [--golden FILE]...
+#           [--materials FILE] ARCHIVE.tar.gz FILE...
+#
+# --materials: what FILEs are made of (cmake/materials.cmake), for stretto-bundle.spdx.json in the archive.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
-with_cuda=false driver="" limit=56 scripts=("$here/run.sh" "$here/cuda_libraries.sh") golden=()
+with_cuda=false driver="" limit=56 scripts=("$here/run.sh" "$here/cuda_libraries.sh") golden=() materials=""
 while [[ "${1:-}" == --* ]]; do
   case "$1" in
     --with-cuda-libraries) with_cuda=true limit=4096; shift ;;
@@ -15,10 +18,11 @@ while [[ "${1:-}" == --* ]]; do
     --limit) limit=$2; shift 2 ;;
     --script) scripts+=("$2"); shift 2 ;;
     --golden) golden+=("$2"); shift 2 ;;
-    *) sed -n '3,6s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+    --materials) materials=$2; shift 2 ;;
+    *) sed -n '3,9s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
   esac
 done
-[[ $# -ge 2 ]] || { sed -n '3,6s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[[ $# -ge 2 ]] || { sed -n '3,9s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 archive=$1
 shift
 
@@ -59,9 +63,12 @@ glibc=$(find "$root/bin" "$root/lib" -type f -exec objdump -T {} + 2>/dev/null |
   echo "driver ${driver:-none}"
 } >"$root/needs.txt"
 
+provenance=$("$here/../package/provenance.sh")
+export ${provenance?}
+[[ -z "$materials" ]] || "$here/../package/bill/bill_of_materials.py" --materials "$materials" --name stretto-bundle \
+  --out stretto-bundle.spdx.json "$root"
 mkdir -p "$(dirname "$archive")"
-# The same files give the same archive.
-tar -C "$work" --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -cf - stretto-bundle | gzip -n >"$archive"
+"$here/../package/pack.sh" "$archive" "$root"
 bytes=$(stat -c %s "$archive")
 echo "$archive: $(((bytes + 1048575) / 1048576)) MiB, needs glibc ${glibc#GLIBC_}, NVIDIA driver ${driver:-none}"
 ((bytes <= limit << 20)) || { echo "$0: expected at most $limit MiB; build one architecture (STRETTO_CUDA_ARCHITECTURES)" >&2; exit 1; }

@@ -10,8 +10,9 @@
 # plug-in too, and `install` installs it and the libraries it opens. Environment:
 #   CUDA_VERSION        of the toolkit, as its packages write it (default: 13-0)
 #   CUDA_ARCHITECTURES  (default: 80;90a;100)
+#   SOURCE_DATE_EPOCH, STRETTO_COMMIT   date and commit that packages name (deploy/package/provenance.sh)
 set -euo pipefail
-usage() { sed -n '3,12s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+usage() { sed -n '3,13s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 
 export DEBIAN_FRONTEND=noninteractive
 cuda_version=${CUDA_VERSION:-13-0}
@@ -31,18 +32,18 @@ cuda_repository() {
 
 build() {  # SOURCE PACKAGES
   local source=$1 packages=$2 build
-  local options=(-D STRETTO_TESTS=OFF -D STRETTO_CUDA=OFF)
+  local options=(-D STRETTO_CUDA=OFF)
   apt-get update -qq
   "$source/deploy/install_packages.sh"
   get dpkg-dev file
   if [[ -n "${CUDA_KEYRING:-}" ]]; then
     cuda_repository
     get "cuda-nvcc-$cuda_version" "cuda-cudart-dev-$cuda_version" "libcublas-dev-$cuda_version" libnccl-dev
-    options=(-D STRETTO_TESTS=OFF -D STRETTO_CUDA=ON "-DSTRETTO_CUDA_ARCHITECTURES=${CUDA_ARCHITECTURES:-80;90a;100}"
+    options=(-D STRETTO_CUDA=ON "-DSTRETTO_CUDA_ARCHITECTURES=${CUDA_ARCHITECTURES:-80;90a;100}"
       -D "CUDAToolkit_ROOT=/usr/local/cuda-${cuda_version/-/.}")
   fi
   build=$(mktemp -d)
-  cmake -S "$source" -B "$build" -G Ninja -D CMAKE_BUILD_TYPE=Release "${options[@]}"
+  cmake -S "$source" -B "$build" -G Ninja -D CMAKE_BUILD_TYPE=Release -D STRETTO_TESTS=OFF -D STRETTO_REPRODUCIBLE=ON "${options[@]}"
   cmake --build "$build" --target packages
   mkdir -p "$packages"
   cp "$build"/packages/*.deb "$packages/"

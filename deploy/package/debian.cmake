@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 # Run by cpack before files are packed. A Debian package has its settings in /etc and no search path of its own.
-if(NOT CPACK_GENERATOR STREQUAL "DEB")
-  return()
-endif()
 file(GLOB programs ${CPACK_TEMPORARY_INSTALL_DIRECTORY}/*/usr/bin/* ${CPACK_TEMPORARY_INSTALL_DIRECTORY}/*/usr/lib/stretto/*)
 foreach(program ${programs})
   file(RPATH_REMOVE FILE ${program})

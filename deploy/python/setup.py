@@ -1,17 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds the wheel. Two things in it are written here and are in no commit: the classes of the
-messages, by protoc from the schemas of the checkout, and the synchronous client, from the
-asynchronous one. Everything temporary is in a folder that is removed.
+"""Builds the wheel. Three things in it are written here and are in no commit: the classes of the
+messages, by protoc from the schemas of the checkout, the synchronous client, from the asynchronous
+one, and the bill of materials. Everything temporary is in a folder that is removed. The same sources
+and tools give the same bytes.
 """
 import atexit
+import os
 import pathlib
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 
 from setuptools import setup
 from setuptools.command.build_py import build_py
+try:
+    from setuptools.command.bdist_wheel import bdist_wheel
+except ImportError:  # before setuptools 70.1
+    from wheel.bdist_wheel import bdist_wheel
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -26,6 +33,8 @@ SCHEMAS = {
     "stretto/google_rpc/status.proto": [f"-I{WORK}"],
     "stretto/google_rpc/error_details.proto": [f"-I{WORK}"],
 }
+# Programs that write code, and their packages.
+TOOLS = {"protoc": "protobuf-compiler", "grpc_python_plugin": "protobuf-compiler-grpc"}
 # The synchronous client is the asynchronous one without these words.
 SYNCHRONOUS = [
     (r"\basync (def|for|with)\b", r"\1"),
@@ -47,8 +56,40 @@ def version():
 def program(name, package):
     path = shutil.which(name)
     if path is None:
-        raise SystemExit(f"the wheel of stretto: found no {name}, expected it from {package}")
+        raise SystemExit(f"the wheel of stretto: found no {name}, expected it from the Debian package {package}")
     return path
+
+
+def provenance():
+    """Date and commit, as all packages have them. The zip file takes its dates from the environment."""
+    found = subprocess.run([ROOT / "deploy/package/provenance.sh"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    os.environ.update(pair.split("=", 1) for pair in found.split())
+
+
+def bill_of_materials(dist_info):
+    """An SPDX document in the folder that PEP 770 names: what the client needs, and what made it."""
+    sys.dont_write_bytecode = True
+    sys.path.insert(0, str(ROOT / "deploy/package/bill"))
+    import debian
+    import spdx
+    bill = spdx.Document("stretto-python", version(), int(os.environ["SOURCE_DATE_EPOCH"]), os.environ["STRETTO_COMMIT"])
+    metadata = (dist_info / "METADATA").read_text()
+    for name, range_of, extra in re.findall(r"^Requires-Dist: ([A-Za-z0-9_.-]+) *([^;\n]*)(.*)$", metadata, re.M):
+        key = spdx.identifier("Python", name)
+        bill.add_package(key, name, None, None, purl=f"pkg:pypi/{name.lower().replace('_', '-')}",
+                         comment=f"Versions {range_of.strip(' ()') or 'of any number'}.")
+        bill.relate(key, "OPTIONAL_DEPENDENCY_OF" if extra else "RUNTIME_DEPENDENCY_OF", bill.main)
+    tools = debian.owners([program(name, package) for name, package in TOOLS.items()])
+    for values in debian.describe(tools.values()).values():
+        key = spdx.identifier("Debian", values["binary:Package"])
+        bill.add_package(key, values["Package"], values["Version"], None, purl=debian.purl(values))
+        bill.relate(key, "BUILD_TOOL_OF", bill.main)
+    file = dist_info / "sboms/stretto.spdx.json"
+    root = dist_info.parent
+    names = [str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()]
+    bill.add_files(root, names, str(file.relative_to(root)), also=[str(dist_info.relative_to(root) / "RECORD")])
+    file.parent.mkdir()
+    file.write_text(bill.text())
 
 
 def private_details():
@@ -72,8 +113,7 @@ class Build(build_py):
     def run(self):
         super().run()
         out = pathlib.Path(self.build_lib)
-        protoc = program("protoc", "the Debian package protobuf-compiler")
-        plugin = program("grpc_python_plugin", "the Debian package protobuf-compiler-grpc")
+        protoc, plugin = (program(name, package) for name, package in TOOLS.items())
         private_details()
         for schema, folders in SCHEMAS.items():
             services = [f"--plugin=protoc-gen-grpc={plugin}", f"--grpc_out={out}"]
@@ -84,8 +124,19 @@ class Build(build_py):
         (out / "stretto/_sync/client.py").write_text(synchronous(client))
 
 
+class Wheel(bdist_wheel):
+    def write_wheelfile(self, dist_info, *arguments, **named):
+        """The last step before all files are packed, where the zip file's own RECORD is made."""
+        super().write_wheelfile(dist_info, *arguments, **named)
+        dist_info = pathlib.Path(dist_info)
+        bill_of_materials(dist_info)
+        for path in dist_info.parent.rglob("*"):  # whatever the umask is
+            path.chmod(0o755 if path.is_dir() else 0o644)
+
+
 if not (ROOT / "proto/stretto/v1alpha1/job.proto").exists():
     raise SystemExit(f"the wheel of stretto: found no proto/stretto/v1alpha1/job.proto in {ROOT}, "
                      "expected deploy/python of a checkout")
-setup(version=version(), cmdclass={"build_py": Build},
+provenance()
+setup(version=version(), cmdclass={"build_py": Build, "bdist_wheel": Wheel},
       options={"build": {"build_base": str(WORK / "build")}, "egg_info": {"egg_base": str(WORK)}})

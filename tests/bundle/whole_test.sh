@@ -15,9 +15,10 @@ echo "$bytes bytes"
 ((bytes <= 56 << 20)) || fail "the bundle has $bytes bytes, expected at most $((56 << 20))"
 tar -C "$work" -xzf "$build/stretto-bundle.tar.gz"
 cd "$work/stretto-bundle"
-for file in bin/{stretto-bench,libstretto_cuda.so,kernels_cuda_test,cuda_steps_test} gpu.sh gpu_table.py torch_gpu_{peer,kernels,step}.py; do
+for file in stretto-bundle.spdx.json bin/{stretto-bench,libstretto_cuda.so,kernels_cuda_test,cuda_steps_test} gpu.sh gpu_table.py torch_gpu_{peer,kernels,step}.py; do
   [[ -s $file ]] || fail "found no $file in the bundle"
 done
+python3 -B "$(dirname "$0")/../deploy/package/bill.py" . stretto-bundle.spdx.json || fail "the bill of materials is wrong"
 # Tests start, so that all their libraries were found; without a GPU they say so.
 env -i PATH="$PATH" CUDA_HOME="$cuda" CUDA_VISIBLE_DEVICES= ./run.sh >"$work/run.log" 2>&1 || fail "$(cat "$work/run.log")"
 for name in kernels_cuda_test cuda_steps_test; do
