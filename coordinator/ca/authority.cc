@@ -114,12 +114,11 @@ absl::StatusOr<Issued> Authority::Issue(const Holder& holder, absl::Duration lif
         absl::StrCat(holder.name, ": found an end at ", DayText(now + lifetime),
                      ", expected one before that of the CA, at ", DayText(end())));
   }
-  Issued issued{.serial = "",
+  Issued issued{.serial = NewSerial(),
                 .name = holder.name,
                 .alternative_names = holder.alternative_names,
                 .begin = now - kBackdate,
                 .end = now + lifetime};
-  ASSIGN_OR_RETURN(issued.serial, NewSerial());
   ASSIGN_OR_RETURN(const Minted made, signer_.Issue({.serial = issued.serial,
                                                      .common_name = holder.name,
                                                      .alternative_names = holder.alternative_names,

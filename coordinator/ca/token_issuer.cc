@@ -144,12 +144,11 @@ absl::Status TokenIssuer::Publish(absl::Time now) const {
 
 absl::StatusOr<Issued> TokenIssuer::Issue(const Holder& user, absl::Duration lifetime,
                                           absl::Time now) {
-  Issued issued{.serial = "",
+  Issued issued{.serial = NewSerial(),
                 .name = user.name,
                 .alternative_names = user.alternative_names,
                 .begin = Second(now - kBackdate),
                 .end = Second(now + lifetime)};
-  ASSIGN_OR_RETURN(issued.serial, NewSerial());
   const std::string uri(absl::StripPrefix(user.alternative_names, "URI:"));
   ASSIGN_OR_RETURN(tls::Identity holder, tls::IdentityOf({uri}));
   ASSIGN_OR_RETURN(const std::string token, signer_.Sign({.id = issued.serial,
