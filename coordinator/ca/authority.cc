@@ -90,7 +90,10 @@ absl::StatusOr<Authority> Authority::Create(const std::string& folder, const std
 
 absl::StatusOr<Authority> Authority::Open(const std::string& folder) {
   if (!Exists(In(folder, kCaCertificate))) return NoCa(folder);
-  ASSIGN_OR_RETURN(IndexFile index, IndexFile::Open(In(folder, kIndex)));
+  ASSIGN_OR_RETURN(IndexFile index,
+                   IndexFile::Open(In(folder, kIndex), {.kind = "certificate",
+                                                        .number = "serial number",
+                                                        .list = "stretto ca list " + folder}));
   ASSIGN_OR_RETURN(const std::string certificate, ReadFile(In(folder, kCaCertificate)));
   const std::string key_path = In(folder, kCaKey);
   ASSIGN_OR_RETURN(const std::string key, ReadFile(key_path));
@@ -111,12 +114,11 @@ absl::StatusOr<Issued> Authority::Issue(const Holder& holder, absl::Duration lif
         absl::StrCat(holder.name, ": found an end at ", DayText(now + lifetime),
                      ", expected one before that of the CA, at ", DayText(end())));
   }
-  Issued issued{.serial = "",
+  Issued issued{.serial = NewSerial(),
                 .name = holder.name,
                 .alternative_names = holder.alternative_names,
                 .begin = now - kBackdate,
                 .end = now + lifetime};
-  ASSIGN_OR_RETURN(issued.serial, NewSerial());
   ASSIGN_OR_RETURN(const Minted made, signer_.Issue({.serial = issued.serial,
                                                      .common_name = holder.name,
                                                      .alternative_names = holder.alternative_names,
@@ -132,12 +134,7 @@ absl::StatusOr<Issued> Authority::Issue(const Holder& holder, absl::Duration lif
 
 absl::StatusOr<std::vector<Issued>> Authority::Revoke(const std::string& what,
                                                       const std::string& reason, absl::Time now) {
-  ASSIGN_OR_RETURN(std::vector<Issued> meant,
-                   index_.Revoke(what, reason,
-                                 {.kind = "certificate",
-                                  .number = "serial number",
-                                  .list = absl::StrCat("stretto ca list ", folder_)},
-                                 now));
+  ASSIGN_OR_RETURN(std::vector<Issued> meant, index_.Revoke(what, reason, now));
   RETURN_IF_ERROR(WriteList(now));
   return meant;
 }

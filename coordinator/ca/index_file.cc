@@ -34,14 +34,14 @@ absl::StatusOr<Index> ReadIndexFile(const std::string& path) {
   return index;
 }
 
-absl::StatusOr<IndexFile> IndexFile::Open(const std::string& path, int flags) {
+absl::StatusOr<IndexFile> IndexFile::Open(const std::string& path, RecordWords words, int flags) {
   ASSIGN_OR_RETURN(FileDescriptor lock, LockFile(path, flags));
   ASSIGN_OR_RETURN(Index index, ReadIndexFile(path));
   // The rest of a line that a crash cut off: the next line must not become a part of it.
   if (::ftruncate(lock.get(), index.whole) != 0) {
     return ErrnoStatus(errno, absl::StrCat("truncate ", path));
   }
-  return IndexFile(path, std::move(lock), std::move(index));
+  return IndexFile(path, std::move(words), std::move(lock), std::move(index));
 }
 
 absl::Status IndexFile::Append(const std::string& line) {
@@ -66,8 +66,7 @@ absl::Status IndexFile::Issue(const Issued& issued, absl::Time now) {
 }
 
 absl::StatusOr<std::vector<Issued>> IndexFile::Revoke(const std::string& what,
-                                                      const std::string& reason,
-                                                      const RecordWords& words, absl::Time now) {
+                                                      const std::string& reason, absl::Time now) {
   const std::string serial = absl::AsciiStrToLower(what);
   std::vector<Issued> meant;
   std::vector<std::string> names;
@@ -85,8 +84,8 @@ absl::StatusOr<std::vector<Issued>> IndexFile::Revoke(const std::string& what,
   if (!meant.empty()) return meant;
   const std::string near = NearestName(what, names);
   return absl::NotFoundError(absl::StrCat(
-      "found no valid ", words.kind, " with the name or the ", words.number, " \"",
-      absl::CHexEscape(what), "\" in ", path_, ", expected one that `", words.list, "` shows",
+      "found no valid ", words_.kind, " with the name or the ", words_.number, " \"",
+      absl::CHexEscape(what), "\" in ", path_, ", expected one that `", words_.list, "` shows",
       near.empty() || near == what ? "" : absl::StrCat("; did you mean \"", near, "\"?")));
 }
 

@@ -3,6 +3,7 @@
 // The record of index.h as a file that one process has at a time.
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -32,7 +33,7 @@ struct RecordWords {
 class IndexFile {
  public:
   // Errors: those of LockFile and ReadIndexFile.
-  static absl::StatusOr<IndexFile> Open(const std::string& path, int flags = 0);
+  static absl::StatusOr<IndexFile> Open(const std::string& path, RecordWords words, int flags = 0);
 
   const Index& index() const { return index_; }
 
@@ -43,14 +44,18 @@ class IndexFile {
   // already is left as it is. Returns those that `what` means. Errors: NOT_FOUND, with the nearest
   // name; those of files.
   absl::StatusOr<std::vector<Issued>> Revoke(const std::string& what, const std::string& reason,
-                                             const RecordWords& words, absl::Time now);
+                                             absl::Time now);
 
  private:
-  IndexFile(std::string path, FileDescriptor file, Index index)
-      : path_(std::move(path)), file_(std::move(file)), index_(std::move(index)) {}
+  IndexFile(std::string path, RecordWords words, FileDescriptor file, Index index)
+      : path_(std::move(path)),
+        words_(std::move(words)),
+        file_(std::move(file)),
+        index_(std::move(index)) {}
   absl::Status Append(const std::string& line);
 
   std::string path_;
+  RecordWords words_;
   FileDescriptor file_;  // locked
   Index index_;
 };

@@ -9,7 +9,6 @@
 #include <openssl/bn.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
-#include <openssl/rand.h>
 #include <openssl/x509v3.h>
 
 #include <array>
@@ -17,6 +16,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "proto/base/random_bytes.h"
 #include "proto/base/status_macros.h"
 
 namespace stretto::ca {
@@ -147,19 +147,17 @@ absl::Status AddRevoked(X509_CRL* list, const RevokedSerial& revoked) {
 
 }  // namespace
 
-absl::StatusOr<std::string> NewSerial() {
-  std::array<unsigned char, 16> bytes = {};
-  if (RAND_bytes(bytes.data(), static_cast<int>(bytes.size())) != 1) return Failed("draw a number");
-  bytes[0] = static_cast<unsigned char>((bytes[0] & 0x3f) | 0x40);  // positive, of one length
-  return absl::BytesToHexString(
-      absl::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+std::string NewSerial() {
+  constexpr size_t kSerialBytes = 16;
+  std::string bytes = RandomBytes(kSerialBytes);
+  bytes[0] = static_cast<char>((bytes[0] & 0x3f) | 0x40);  // positive, of one length
+  return absl::BytesToHexString(bytes);
 }
 
 absl::StatusOr<Minted> MintCa(const std::string& name, absl::Time begin, absl::Time end) {
   ASSIGN_OR_RETURN(const KeyPointer key, NewKey());
-  ASSIGN_OR_RETURN(const std::string serial, NewSerial());
   ASSIGN_OR_RETURN(const X509Pointer certificate,
-                   Draft({.serial = serial,
+                   Draft({.serial = NewSerial(),
                           .common_name = name,
                           .alternative_names = "",
                           .begin = begin,

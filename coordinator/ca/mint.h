@@ -37,7 +37,7 @@ struct RevokedSerial {
 };
 
 // Returns 16 random bytes in hexadecimal, as a positive number.
-absl::StatusOr<std::string> NewSerial();
+std::string NewSerial();
 
 // Makes a CA that signs certificates and revocation lists, and no other CA. INTERNAL errors here and
 // below are OpenSSL's.

@@ -111,8 +111,11 @@ absl::StatusOr<TokenIssuer> TokenIssuer::Open(const std::string& folder, absl::T
                                             ", expected that of a CA; `stretto ca init ", folder,
                                             "` makes one"));
   }
-  ASSIGN_OR_RETURN(IndexFile index,
-                   IndexFile::Open(absl::StrCat(folder, "/", kTokenIndex), O_CREAT));
+  ASSIGN_OR_RETURN(
+      IndexFile index,
+      IndexFile::Open(absl::StrCat(folder, "/", kTokenIndex),
+                      {.kind = "token", .number = "id", .list = "stretto ca token list " + folder},
+                      O_CREAT));
   const std::string path = absl::StrCat(folder, "/", kTokenKey);
   const bool make = !IsThere(path);
   if (make) {
@@ -141,12 +144,11 @@ absl::Status TokenIssuer::Publish(absl::Time now) const {
 
 absl::StatusOr<Issued> TokenIssuer::Issue(const Holder& user, absl::Duration lifetime,
                                           absl::Time now) {
-  Issued issued{.serial = "",
+  Issued issued{.serial = NewSerial(),
                 .name = user.name,
                 .alternative_names = user.alternative_names,
                 .begin = Second(now - kBackdate),
                 .end = Second(now + lifetime)};
-  ASSIGN_OR_RETURN(issued.serial, NewSerial());
   const std::string uri(absl::StripPrefix(user.alternative_names, "URI:"));
   ASSIGN_OR_RETURN(tls::Identity holder, tls::IdentityOf({uri}));
   ASSIGN_OR_RETURN(const std::string token, signer_.Sign({.id = issued.serial,
@@ -165,12 +167,7 @@ absl::StatusOr<Issued> TokenIssuer::Issue(const Holder& user, absl::Duration lif
 
 absl::StatusOr<std::vector<Issued>> TokenIssuer::Revoke(const std::string& what,
                                                         const std::string& reason, absl::Time now) {
-  ASSIGN_OR_RETURN(std::vector<Issued> meant,
-                   index_.Revoke(what, reason,
-                                 {.kind = "token",
-                                  .number = "id",
-                                  .list = absl::StrCat("stretto ca token list ", folder_)},
-                                 now));
+  ASSIGN_OR_RETURN(std::vector<Issued> meant, index_.Revoke(what, reason, now));
   RETURN_IF_ERROR(Publish(now));
   return meant;
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // As cluster_flags.cc: one function per command declares the flags, binds each to a value that the
-// command's callback keeps alive, and calls the command with them.
+// command's callback keeps alive, and calls the command with them. Certificates and tokens are
+// listed and revoked in the same way.
 
 #include "coordinator/cli/ca_flags.h"
 
@@ -10,11 +11,13 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/time/time.h"
 #include "coordinator/ca/index.h"
 #include "coordinator/cli/command_line.h"
 #include "coordinator/cli/commands/ca_commands.h"
-#include "coordinator/cli/token_flags.h"
+#include "coordinator/cli/commands/token_commands.h"
 #include "proto/base/clock.h"
 #include "proto/commands/choice.h"
 #include "proto/commands/ranges.h"
@@ -25,9 +28,24 @@ namespace {
 // Certificates that live longer are not taken back in time by their end.
 constexpr int kMostDays = 825;
 constexpr int kMostCaDays = 7300;
+constexpr int kMostTokenDays = 366;
 
 void AddFolder(CLI::App* command, std::string* folder) {
   command->add_option("DIR", *folder, "folder of the CA")->required();
+}
+
+CLI::Option* AddUsers(CLI::App* command, std::vector<std::string>* users) {
+  return command
+      ->add_option("--user", *users,
+                   "users with their roles, as NAME[/ROLE/PROJECT]...[/ROLE]: each role in a "
+                   "project, the last one in all; without any, submitter in project default")
+      ->type_name("USER");
+}
+
+void AddDays(CLI::App* command, int* days, int most, const char* what) {
+  command->add_option("--days", *days, absl::StrCat("days for which ", what, " valid"))
+      ->check(Integer(1, most))
+      ->capture_default_str();
 }
 
 void AddInit(CommandLine& line, CLI::App* parent) {
@@ -47,9 +65,7 @@ void AddInit(CommandLine& line, CLI::App* parent) {
   command
       ->add_option("--name", flags->name, "name of the CA (default: a name with a random number)")
       ->type_name("NAME");
-  command->add_option("--days", flags->days, "days for which the CA is valid")
-      ->check(Integer(1, kMostCaDays))
-      ->capture_default_str();
+  AddDays(command, &flags->days, kMostCaDays, "the CA is");
 }
 
 void AddIssue(CommandLine& line, CLI::App* parent) {
@@ -71,14 +87,8 @@ void AddIssue(CommandLine& line, CLI::App* parent) {
   command->add_flag("--any-worker", flags->any_worker,
                     "one certificate without a name for all workers, as pods of Kubernetes share "
                     "it: each of them can then pass for any other");
-  command
-      ->add_option("--user", flags->users,
-                   "users with their roles, as NAME[/ROLE/PROJECT]...[/ROLE]: each role in a "
-                   "project, the last one in all; without any, submitter in project default")
-      ->type_name("USER");
-  command->add_option("--days", flags->days, "days for which the certificates are valid")
-      ->check(Integer(1, kMostDays))
-      ->capture_default_str();
+  AddUsers(command, &flags->users);
+  AddDays(command, &flags->days, kMostDays, "the certificates are");
 }
 
 void AddRotate(CommandLine& line, CLI::App* parent) {
@@ -105,39 +115,74 @@ void AddRotate(CommandLine& line, CLI::App* parent) {
       ->check(Integer(1, kMostDays));
 }
 
-void AddCaList(CommandLine& line, CLI::App* parent) {
-  const auto folder = std::make_shared<std::string>();
-  AddFolder(line.AddLocal(parent, "list", "List the certificates that a CA has issued",
-                          [&line, folder] {
-                            return ListCertificates(line.terminal(), *folder, line.format(),
-                                                    Clock::Real().Now());
-                          },
-                          {"stretto ca list tls", "stretto ca list tls -o json"}),
-            folder.get());
+void AddTokenIssue(CommandLine& line, CLI::App* parent) {
+  struct Flags {
+    std::string folder;
+    std::vector<std::string> users;
+    int days = 30;
+  };
+  const auto flags = std::make_shared<Flags>();
+  CLI::App* command =
+      line.AddLocal(parent, "issue", "Make tokens of users, in DIR/user-NAME.token",
+                    [&line, flags] {
+                      return IssueTokens(line.terminal(), flags->folder, flags->users, flags->days,
+                                         line.format(), Clock::Real().Now());
+                    },
+                    {"stretto ca token issue tls --user alice/submitter/speech",
+                     "stretto ca token issue tls --user dash/viewer --days 7"});
+  AddFolder(command, &flags->folder);
+  AddUsers(command, &flags->users)->required();
+  AddDays(command, &flags->days, kMostTokenDays, "the tokens are");
 }
 
-void AddRevoke(CommandLine& line, CLI::App* parent) {
+using ListCommand = ExitCode (*)(const Terminal&, const std::string& folder, OutputFormat,
+                                 absl::Time now);
+
+void AddCaList(CommandLine& line, CLI::App* parent, const char* help, ListCommand list,
+               const std::vector<std::string>& examples) {
+  const auto folder = std::make_shared<std::string>();
+  const auto command = [&line, list, folder] {
+    return list(line.terminal(), *folder, line.format(), Clock::Real().Now());
+  };
+  AddFolder(line.AddLocal(parent, "list", help, command, examples), folder.get());
+}
+
+using RevokeCommand = ExitCode (*)(const Terminal&, const std::string& folder,
+                                   const std::vector<std::string>& what, const std::string& reason,
+                                   OutputFormat, absl::Time now);
+
+void AddRevoke(CommandLine& line, CLI::App* parent, const char* help, const char* what,
+               RevokeCommand revoke, const std::vector<std::string>& examples) {
   struct Flags {
     std::string folder, reason = ca::kReasons[0];
     std::vector<std::string> what;
   };
   const auto flags = std::make_shared<Flags>();
   CLI::App* command = line.AddLocal(
-      parent, "revoke", "Revoke certificates, and write the revocation list DIR/ca.crl",
-      [&line, flags] {
-        return RevokeCertificates(line.terminal(), flags->folder, flags->what, flags->reason,
-                                  line.format(), Clock::Real().Now());
+      parent, "revoke", help,
+      [&line, revoke, flags] {
+        return revoke(line.terminal(), flags->folder, flags->what, flags->reason, line.format(),
+                      Clock::Real().Now());
       },
-      {"stretto ca revoke tls user-bob --reason cessationOfOperation",
-       "stretto ca revoke tls 4f0c62b19b1d6b3a7f0e5f5a1c2d3e4f"});
+      examples);
   AddFolder(command, &flags->folder);
-  command
-      ->add_option("WHAT", flags->what,
-                   "names, which mean all valid certificates of that name, or serial numbers")
-      ->required();
+  command->add_option("WHAT", flags->what, what)->required();
   CLI::Option* const reason =
       command->add_option("--reason", flags->reason, "reason to record")->capture_default_str();
   Choice(reason, absl::StrJoin(ca::kReasons, "|"));
+}
+
+void AddTokenCommands(CommandLine& line, CLI::App* ca) {
+  CLI::App* group = line.AddGroup(
+      ca, "token", "Make and revoke tokens, by which users call without certificates",
+      {"stretto ca token issue tls --user ann/submitter/speech", "stretto ca token list tls"});
+  AddTokenIssue(line, group);
+  AddCaList(line, group, "List the tokens that were issued in a folder", &ListTokens,
+            {"stretto ca token list tls", "stretto ca token list tls -o json"});
+  AddRevoke(line, group, "Revoke tokens, and write DIR/tokens for the coordinator",
+            "names, which mean all valid tokens of that name, or ids of tokens", &RevokeTokens,
+            {"stretto ca token revoke tls user-bob --reason keyCompromise",
+             "stretto ca token revoke tls 4f0c62b19b1d6b3a7f0e5f5a1c2d3e4f"});
 }
 
 }  // namespace
@@ -149,8 +194,13 @@ void AddCaCommands(CommandLine& line) {
   AddInit(line, group);
   AddIssue(line, group);
   AddRotate(line, group);
-  AddCaList(line, group);
-  AddRevoke(line, group);
+  AddCaList(line, group, "List the certificates that a CA has issued", &ListCertificates,
+            {"stretto ca list tls", "stretto ca list tls -o json"});
+  AddRevoke(line, group, "Revoke certificates, and write the revocation list DIR/ca.crl",
+            "names, which mean all valid certificates of that name, or serial numbers",
+            &RevokeCertificates,
+            {"stretto ca revoke tls user-bob --reason cessationOfOperation",
+             "stretto ca revoke tls 4f0c62b19b1d6b3a7f0e5f5a1c2d3e4f"});
   AddTokenCommands(line, group);
 }
 

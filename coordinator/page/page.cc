@@ -7,7 +7,6 @@
 
 #include <arpa/inet.h>
 #include <openssl/crypto.h>
-#include <openssl/rand.h>
 
 #include <algorithm>
 #include <utility>
@@ -26,6 +25,7 @@
 #include "proto/base/address.h"
 #include "proto/base/files.h"
 #include "proto/base/printable.h"
+#include "proto/base/random_bytes.h"
 #include "proto/base/status_macros.h"
 
 namespace stretto::page {
@@ -157,11 +157,7 @@ absl::StatusOr<std::string> PageKey(const std::string& path) {
                      " hexadecimal digits; without the file a new key is made"));
   }
   if (!absl::IsNotFound(found.status())) return found.status();
-  std::string bytes(kBytes, '\0');
-  if (RAND_bytes(reinterpret_cast<unsigned char*>(bytes.data()), kBytes) != 1) {
-    return absl::InternalError("the page: found no random numbers for its key");
-  }
-  std::string key = absl::BytesToHexString(bytes);
+  std::string key = absl::BytesToHexString(RandomBytes(kBytes));
   RETURN_IF_ERROR(WritePrivateFile(path, key + "\n"));
   return key;
 }

@@ -18,7 +18,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "proto/base/beneath.h"
+#include "proto/base/ids.h"
 #include "proto/base/status_macros.h"
 
 namespace stretto {
@@ -119,24 +121,26 @@ absl::Status SyncPath(const std::string& path) {
 
 namespace {
 
+// Fills the new file, which has another name so far, and gives it the name `path`.
+absl::Status FinishFile(const FileDescriptor& file, const std::string& temporary,
+                        const std::string& path, absl::string_view content) {
+  RETURN_IF_ERROR(WriteAll(file.get(), content, path));
+  if (::fsync(file.get()) != 0) return ErrnoStatus(errno, absl::StrCat("fsync ", path));
+  return RenameFile(temporary, path);
+}
+
 absl::Status ReplaceFile(const std::string& path, absl::string_view content, mode_t mode) {
-  const std::string temporary = absl::StrCat(path, ".tmp-", ::getpid());
-  RemoveTree(temporary).IgnoreError();  // of a process that had this number and was killed
-  {
-    ASSIGN_OR_RETURN(const FileDescriptor file,
-                     OpenFile(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode));
-    absl::Status status = WriteAll(file.get(), content, temporary);
-    if (status.ok() && ::fsync(file.get()) != 0) {
-      status = ErrnoStatus(errno, absl::StrCat("fsync ", temporary));
-    }
-    if (!status.ok()) {
-      RemoveTree(temporary).IgnoreError();
-      return status;
-    }
+  // A name that nobody else has, so what is removed below is ours.
+  const std::string temporary = absl::StrCat(path, ".tmp-", NewUid());
+  const absl::StatusOr<FileDescriptor> file =
+      OpenFile(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode);
+  if (!file.ok()) {
+    return absl::Status(file.status().code(),
+                        absl::StrReplaceAll(file.status().message(), {{temporary, path}}));
   }
-  if (absl::Status renamed = RenameFile(temporary, path); !renamed.ok()) {
+  if (absl::Status failed = FinishFile(*file, temporary, path, content); !failed.ok()) {
     RemoveTree(temporary).IgnoreError();
-    return renamed;
+    return failed;
   }
   const std::filesystem::path parent = std::filesystem::path(path).parent_path();
   return SyncPath(parent.empty() ? "." : parent.string());

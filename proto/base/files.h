@@ -45,7 +45,9 @@ absl::StatusOr<std::string> ReadSmallFile(const std::string& path, int64_t most)
 // file is too short), those of ErrnoStatus.
 absl::Status ReadFully(int fd, int64_t offset, int64_t count, void* out, const std::string& path);
 
-// Writes a temporary file beside `path`, fsyncs it, renames it to `path` and fsyncs the folder.
+// Writes a temporary file beside `path`, fsyncs it, renames it to `path` and fsyncs the folder. Its
+// name, "PATH.tmp-" and a NewUid, is nobody else's: of several writers the last one counts, and
+// what others have beside `path` stays. An error names `path` and leaves no temporary file.
 absl::Status WriteFileAtomic(const std::string& path, absl::string_view content);
 
 // As WriteFileAtomic, but nobody but the owner can ever read it: mode 0600 from the start.

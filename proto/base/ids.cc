@@ -2,9 +2,9 @@
 #include "proto/base/ids.h"
 
 #include <algorithm>
-#include <random>
 
-#include "absl/strings/str_format.h"
+#include "absl/strings/escaping.h"
+#include "proto/base/random_bytes.h"
 
 namespace stretto {
 
@@ -17,8 +17,8 @@ bool IsValidName(const std::string& name) {
 }
 
 std::string NewUid() {
-  std::random_device device;
-  return absl::StrFormat("%08x%08x%08x%08x", device(), device(), device(), device());
+  constexpr size_t kUidBytes = 16;
+  return absl::BytesToHexString(RandomBytes(kUidBytes));
 }
 
 }  // namespace stretto

@@ -3,52 +3,20 @@
 // Losses that do not count, in every layout against a reference in f64.
 
 #include <map>
-#include <vector>
 
 #include "gtest/gtest.h"
 #include "tests/parity/expect.h"
 #include "tests/parity/harness.h"
-#include "tests/parity/reference_loss.h"
+#include "tests/parity/reference_step.h"
 
 namespace stretto::parity {
 namespace {
 
-constexpr int kSequences = 4;  // of a step, in every layout here
-
-// Nothing learns and nothing is clipped, so weights and gradients are those of step 0.
-Options With(double masked) {
-  return {.learning_rate = 0, .weight_decay = 0, .clip_norm = 0, .masked = masked};
-}
-
-Batch BatchOf(const ModelSpec& model, const Options& options) {
-  Batch batch;
-  for (int sequence = 0; sequence < kSequences; ++sequence) {
-    for (int s = 0; s < model.sequence_length; ++s) {
-      batch.tokens.push_back(TokenAt(model, 0, sequence, s));
-      batch.targets.push_back(TargetAt(model, options, 0, sequence, s));
-    }
-  }
-  return batch;
-}
-
-struct Expected {
-  Batch batch;
-  double loss = 0;
-  Tensors gradient;
-};
-
-// Computed once, on the weights with which every layout begins.
-const Expected& ExpectedWith(double masked) {
-  static auto* const known = new std::map<double, Expected>();
+// Computed once.
+const ReferenceStep& ExpectedWith(double masked) {
+  static auto* const known = new std::map<double, ReferenceStep>();
   auto [found, fresh] = known->try_emplace(masked);
-  if (fresh) {
-    const EngineSpec spec = SpecOf({.tp_size = 1});
-    ReferenceLoss reference(spec.model, Train(spec, With(masked)).weights);
-    Expected& expected = found->second;
-    expected.batch = BatchOf(spec.model, With(masked));
-    expected.loss = reference.Loss(expected.batch);
-    expected.gradient = reference.Gradient(expected.batch);
-  }
+  if (fresh) found->second = ReferenceStepOf(StillOptions(masked), /*documents=*/false);
   return found->second;
 }
 
@@ -56,10 +24,10 @@ class MaskedTest : public ::testing::TestWithParam<Layout> {};
 
 TEST_P(MaskedTest, LossAndGradientsAreThoseOfTheTargetsThatCount) {
   const EngineSpec spec = SpecOf(GetParam());
-  ASSERT_EQ(spec.sequences_per_step(), kSequences);
+  ASSERT_EQ(spec.sequences_per_step(), kReferenceSequences);
   for (double masked : {0.0, 0.6}) {
-    const Expected& expected = ExpectedWith(masked);
-    const Result result = Train(spec, With(masked));
+    const ReferenceStep& expected = ExpectedWith(masked);
+    const Result result = Train(spec, StillOptions(masked));
     const Floats& losses = result.steps[0].token_losses;
     ASSERT_EQ(losses.size(), expected.batch.targets.size());
     double sum = 0, targets = 0;
@@ -79,31 +47,12 @@ TEST_P(MaskedTest, LossAndGradientsAreThoseOfTheTargetsThatCount) {
 }
 
 // Sequence 1 has no target at all, and so has its micro-batch where it is alone.
-INSTANTIATE_TEST_SUITE_P(
-    Layouts, MaskedTest,
-    ::testing::Values(Layout{.tp_size = 1}, Layout{.tp_size = 4},
-                      Layout{.schedule = "domino_row", .slices = {1, 3}},
-                      Layout{.schedule = "domino_hybrid",
-                             .slices = {2, 2},
-                             .splits = 2,
-                             .sequence_parallel = true,
-                             .recompute = Recompute::kFull},
-                      Layout{.tp_size = 1, .slices = {2}, .merge_wgrads = 2, .micro_batches = 2},
-                      Layout{.tp_size = 1, .slices = {1}, .micro_batches = 4},
-                      Layout{.schedule = "helix", .slices = {1}, .micro_batches = 4},
-                      Layout{.tp_size = 2, .dp_size = 2, .slices = {2}},
-                      Layout{
-                          .tp_size = 1, .dp_size = 2, .zero = 1, .slices = {1}, .micro_batches = 2},
-                      Layout{.tp_size = 1, .pp_size = 2, .slices = {1}, .micro_batches = 4},
-                      Layout{.dp_size = 2,
-                             .pp_size = 2,
-                             .stages = {{1, 2, 1}, {1, 1, 2}},
-                             .slices = {1},
-                             .micro_batches = 2}),
-    NameOfLayout);
+INSTANTIATE_TEST_SUITE_P(Layouts, MaskedTest, ::testing::ValuesIn(ReferenceLayouts()),
+                         NameOfLayout);
 
 TEST(NoTargetTest, AStepWithoutTargetsHasNoLossAndNoGradient) {
-  const Result result = Train(SpecOf({.schedule = "domino_row", .slices = {2, 2}}), With(1));
+  const Result result =
+      Train(SpecOf({.schedule = "domino_row", .slices = {2, 2}}), StillOptions(1));
   for (float loss : result.steps[0].token_losses) EXPECT_EQ(loss, 0.0f);
   EXPECT_EQ(result.steps[0].gradient_norm, 0.0f);
   EXPECT_TRUE(result.steps[0].updated);
@@ -112,9 +61,9 @@ TEST(NoTargetTest, AStepWithoutTargetsHasNoLossAndNoGradient) {
 
 TEST(NoTargetTest, InBf16TheGradientOfARowWithoutATargetIsZeroToo) {
   const Layout layout = {.schedule = "domino_row", .slices = {2, 2}, .dtype = DType::kBF16};
-  EXPECT_EQ(Norm(Train(SpecOf(layout), With(1)).gradients), 0.0);
-  const Expected& expected = ExpectedWith(0.6);
-  const Result result = Train(SpecOf(layout), With(0.6));
+  EXPECT_EQ(Norm(Train(SpecOf(layout), StillOptions(1)).gradients), 0.0);
+  const ReferenceStep& expected = ExpectedWith(0.6);
+  const Result result = Train(SpecOf(layout), StillOptions(0.6));
   EXPECT_NEAR(result.steps[0].gradient_norm, Norm(expected.gradient),
               kBF16GradientBound * Norm(expected.gradient));
 }

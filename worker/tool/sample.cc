@@ -23,6 +23,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "kernels/cpu/cpu_ops.h"
+#include "proto/base/beneath.h"
 #include "proto/base/clock.h"
 #include "proto/base/files.h"
 #include "proto/base/printable.h"
@@ -200,6 +201,7 @@ absl::Status Sample(const SampleOptions& options, const std::function<bool()>& i
   RETURN_IF_ERROR(CheckReplaceable(options.logits));
   std::string why;
   if (!CpuSupported(&why)) return absl::FailedPreconditionError(why);
+  Confine(options.root, Links::kBeneath);
   ASSIGN_OR_RETURN(const std::string name, ResolveModel(options.model));
   ASSIGN_OR_RETURN(const std::unique_ptr<ModelSource> source, OpenModel(name));
   std::unique_ptr<Tokenizer> tokenizer;

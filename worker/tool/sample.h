@@ -14,7 +14,9 @@
 namespace stretto {
 
 struct SampleOptions {
-  std::string model;   // in the form of OpenModel
+  std::string model;  // in the form of OpenModel
+  // The folder that the model's files may not leave by symbolic links; empty: they may.
+  std::string root;
   std::string prompt;  // empty: the beginning of a document
   // Used instead of `prompt`. Without a named tokenizer, the output is tokens too.
   std::vector<int32_t> prompt_ids;

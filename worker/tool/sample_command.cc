@@ -68,6 +68,8 @@ void AddSampleCommand(CLI::App& app) {
                    "folder of a checkpoint, or of a job (uses its newest checkpoint; JOB/best "
                    "its best); hf:FOLDER; or llmc:FILE")
       ->required();
+  command->add_option("--root", options->root, "folder that symbolic links of MODEL may not leave")
+      ->group("");  // for trainers, whose jobs have a say in where MODEL leads
   AddPrompt(command, options.get(), prompt_file.get());
   command
       ->add_option("--tokens", options->tokens,

@@ -168,6 +168,7 @@ absl::StatusOr<JobConfig> ConfigFrom(const v1alpha1::AttachResponse& task, Rank 
     config.checkpoint_asynchronous = spec.checkpoint().asynchronous();
   config.run_folder = task.run_folder();
   config.interface_address = task.interface_address();
+  config.tuning_root = task.tuning_folder();
   config.tuning_folder = absl::StrCat(task.tuning_folder(), "/rank-", rank.value());
   config.decay_steps_open = !spec.optimizer().has_decay_steps();
   SetDecaySteps(

@@ -84,8 +84,9 @@ struct JobConfig {
   // ranks measure at the same time, and a rank that resumes from a checkpoint must find its own
   // choices.
   std::string tuning_folder;
-  std::string spec_hash;  // spec::HashOf(spec)
-  std::string math_hash;  // spec::MathHashOf(spec)
+  std::string tuning_root;  // has those of all ranks and jobs of the node, which write there
+  std::string spec_hash;    // spec::HashOf(spec)
+  std::string math_hash;    // spec::MathHashOf(spec)
 
   bool evaluates() const { return evaluation.interval_steps > 0; }
   // Whether a backend must compute the same bits in every run.

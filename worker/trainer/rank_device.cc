@@ -70,6 +70,7 @@ absl::Status RankDevice::OpenCuda() {
   for (const Group& group : GroupsOf(config_.engine, config_.rank)) blocks += BlocksOf(group);
   const EngineSpec& engine = config_.engine;
   ASSIGN_OR_RETURN(backend_, plugin_->make_backend({.tuning_folder = config_.tuning_folder,
+                                                    .tuning_root = config_.tuning_root,
                                                     .tokens = int64_t{engine.micro_batch_size} *
                                                               engine.model.sequence_length,
                                                     .collective_sms = blocks,

@@ -80,12 +80,13 @@ class RankProcess {
       return {state, reason, reason == ExitReason::kCancelled ? absl::OkStatus() : status};
     }
     ReportPrepared(state);
-    Sampling sampling(SamplingOf(config_.spec, config_.rank, config_.checkpoint_folder),
-                      [this](const v1alpha1::Samples& samples) {
-                        v1alpha1::RankReport report;
-                        *report.mutable_samples() = samples;
-                        reporter_.Send(std::move(report));
-                      });
+    Sampling sampling(
+        SamplingOf(config_.spec, config_.rank, task_.checkpoint_root(), config_.checkpoint_folder),
+        [this](const v1alpha1::Samples& samples) {
+          v1alpha1::RankReport report;
+          *report.mutable_samples() = samples;
+          reporter_.Send(std::move(report));
+        });
     TrainResult result = Train(
         {.config = config_,
          .sampler = data_->train(),
@@ -361,12 +362,10 @@ absl::StatusOr<v1alpha1::RankExit> AttachAndRun(const RankProcessOptions& option
   spdlog::info("started job={} attempt={} epoch={} rank={} of {}", named.job_id,
                task.assign().attempt(), options.epoch, options.rank, task.assign().world_size());
 
-  TrainResult result;
   absl::StatusOr<JobConfig> config = ConfigFrom(task, named.rank);
+  TrainResult result = {{}, ExitReason::kSpecRefused, config.status()};
   if (config.ok()) {
     result = RankProcess(task, *std::move(config), *reporter, flight, *link, signals).Run();
-  } else {
-    result = {{}, ExitReason::kSpecRefused, config.status()};
   }
   // An infinite lease: the request itself is asked for, not the loss of the daemon.
   return ExitOf(result, task.run_folder(), link->stop_request(absl::InfiniteDuration()).reason);

@@ -132,11 +132,7 @@ absl::StatusOr<std::vector<Issued>> ToRotate(const std::vector<Issued>& issued,
 ExitCode InitCa(const Terminal& terminal, const std::string& folder, const std::string& name,
                 int days, absl::Time now) {
   std::string own_name = name;
-  if (own_name.empty()) {
-    const absl::StatusOr<std::string> number = ca::NewSerial();
-    if (!number.ok()) return ReportCa(terminal, number.status());
-    own_name = absl::StrCat("Stretto CA ", number->substr(0, 8));
-  }
+  if (own_name.empty()) own_name = absl::StrCat("Stretto CA ", ca::NewSerial().substr(0, 8));
   const absl::StatusOr<Authority> authority =
       Authority::Create(folder, own_name, absl::Hours(24) * days, now);
   if (!authority.ok()) return ReportCa(terminal, authority.status());

@@ -24,9 +24,8 @@ constexpr absl::Duration kCaLifetime = absl::Hours(24 * 3650);
 absl::StatusOr<Authority> OpenOrCreate(const std::string& folder, absl::Time now) {
   absl::StatusOr<Authority> authority = Authority::Open(folder);
   if (authority.ok() || std::filesystem::exists(folder + "/ca.crt")) return authority;
-  ASSIGN_OR_RETURN(const std::string number, ca::NewSerial());
-  return Authority::Create(folder, absl::StrCat("Stretto CA ", number.substr(0, 8)), kCaLifetime,
-                           now);
+  return Authority::Create(folder, absl::StrCat("Stretto CA ", ca::NewSerial().substr(0, 8)),
+                           kCaLifetime, now);
 }
 
 absl::StatusOr<std::vector<Holder>> Holders(const std::string& listen, int workers) {

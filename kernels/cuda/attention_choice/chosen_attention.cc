@@ -72,31 +72,45 @@ class ChosenAttention final : public FusedAttention {
     return bits % 16 == 0;
   }
 
+  // A library's plan and how it did against our kernels.
+  struct Measured {
+    Decision plan;
+    AttentionTimes times;
+  };
+
   Decision Decide(const AttentionKey& key, const AttentionShape& shape) {
-    absl::StatusOr<Decision> plan = Chosen(key, shape);
-    if (plan.ok()) return *std::move(plan);
-    Report(key, absl::StrCat("our kernels: ", plan.status().message()));
-    return nullptr;
+    absl::StatusOr<Measured> chosen = Chosen(key, shape);
+    if (!chosen.ok()) {
+      Report(key, absl::StrCat("our kernels: ", chosen.status().message()));
+      return nullptr;
+    }
+    Report(key, absl::StrCat(options_.library, ": ", chosen->times.library, " us, our kernels ",
+                             chosen->times.own, " us"));
+    return std::move(chosen->plan);
   }
 
   // Returns the plan, or the reason for using our kernels.
-  absl::StatusOr<Decision> Chosen(const AttentionKey& key, const AttentionShape& shape) {
+  absl::StatusOr<Measured> Chosen(const AttentionKey& key, const AttentionShape& shape) {
     const AttentionTimes* known = options_.tunings->Find(key);
     if (known != nullptr && !LibraryWins(*known)) return Slower(*known);
     if (known == nullptr && !options_.tune) return absl::NotFoundError("never measured");
     if (Capturing()) return absl::NotFoundError("first met while its stream was captured");
-    if (known != nullptr) return Planned(key, shape, *known);
-    absl::StatusOr<AttentionTimes> times =
-        Try(key, shape, key.repeatable ? 1 : LibrarySequences(shape));
+    if (known != nullptr) {
+      absl::StatusOr<Decision> plan = options_.make_plan(shape, key.backward, known->together);
+      if (!plan.ok()) return plan.status();
+      return Measured{*std::move(plan), *known};
+    }
+    absl::StatusOr<Measured> tried = Try(key, shape, key.repeatable ? 1 : LibrarySequences(shape));
     // A sequence whose results depend on the others of its launch gets launches of its own.
-    if (absl::IsInternal(times.status()) && !key.repeatable) times = Try(key, shape, 1);
-    if (!times.ok()) return times.status();
-    options_.tunings->Put(key, *times);
-    return LibraryWins(*times) ? Planned(key, shape, *times) : Slower(*times);
+    if (absl::IsInternal(tried.status()) && !key.repeatable) tried = Try(key, shape, 1);
+    if (!tried.ok()) return tried;
+    options_.tunings->Put(key, tried->times);
+    if (!LibraryWins(tried->times)) return Slower(tried->times);
+    return tried;
   }
 
-  absl::StatusOr<AttentionTimes> Try(const AttentionKey& key, const AttentionShape& shape,
-                                     int64_t together) {
+  absl::StatusOr<Measured> Try(const AttentionKey& key, const AttentionShape& shape,
+                               int64_t together) {
     absl::StatusOr<Decision> plan = options_.make_plan(shape, key.backward, together);
     if (!plan.ok()) return plan.status();
     const Trial trial{
@@ -107,17 +121,9 @@ class ChosenAttention final : public FusedAttention {
         .stream = options_.stream};
     absl::StatusOr<AttentionTimes> times = TryAttention(
         trial, *own_, [&](const AttentionTensors& tensors) { return (*plan)->Run(tensors); });
-    if (times.ok()) times->together = together;
-    return times;
-  }
-
-  absl::StatusOr<Decision> Planned(const AttentionKey& key, const AttentionShape& shape,
-                                   const AttentionTimes& times) {
-    absl::StatusOr<Decision> plan = options_.make_plan(shape, key.backward, times.together);
-    if (!plan.ok()) return plan;
-    Report(key, absl::StrCat(options_.library, ": ", times.library, " us, our kernels ", times.own,
-                             " us"));
-    return plan;
+    if (!times.ok()) return times.status();
+    times->together = together;
+    return Measured{*std::move(plan), *times};
   }
 
   static bool LibraryWins(const AttentionTimes& times) {

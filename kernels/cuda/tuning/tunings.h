@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The library algorithm of each product, the kernels of each shape of attention, and the file that
+// The library algorithm of each product, the kernels of each shape of attention, and the text that
 // keeps measured choices between runs. Algorithms are opaque words that only the same version of
 // the library understands, so a file belongs to one kind of GPU and one version of the products'
 // library; times of attention name the version of their own library.
@@ -16,7 +16,7 @@
 //
 // (An entry is one line.)
 //
-// Pure except for Load and Save. Not thread-safe.
+// Pure. Not thread-safe.
 
 #include <array>
 #include <compare>
@@ -94,13 +94,6 @@ class Tunings {
 
   // Returns the name of the file in a folder that several kinds of GPU may share.
   std::string FileName() const;
-  // Adds the entries of the file. A missing file is not an error; other errors are Parse's, naming
-  // the file. Callers log an error and continue: unknown choices are measured again.
-  absl::Status Load(const std::string& folder);
-  // Writes the file, and keeps the entries that other processes have stored in the meantime. A
-  // crash leaves the old file or the new one. A file that cannot be read is replaced. Errors:
-  // Unavailable, naming the file.
-  absl::Status Save(const std::string& folder) const;
 
  private:
   std::string device_;

@@ -272,7 +272,6 @@ class CommandsTest : public testing::Test {
     char pattern[] = "/tmp/stretto-cli-XXXXXX";
     dir_ = mkdtemp(pattern);
     golden_.Hide(dir_, "FOLDER");
-    golden_.Hide(absl::StrCat(".tmp-", getpid()), ".tmp-PID");
     file_ = dir_ + "/job.yaml";
     std::ofstream(file_) << kJobYaml;
     jobs_.watch = [](const auto&, grpc::ServerContext*, WatchWriter* writer) {

@@ -4,9 +4,6 @@
 
 #include <gmock/gmock.h>
 
-#include <functional>
-#include <thread>
-
 #include "tests/coordinator/service/tls_harness.h"
 
 namespace stretto::service {
@@ -35,19 +32,8 @@ class RevokedTest : public TlsServiceTest {
   std::shared_ptr<grpc::Channel> User(int64_t serial) {
     return As(Numbered(tls::kUserCertificate, serial));
   }
-  // The coordinator looks at the file at each tick.
-  static bool Soon(const std::function<bool()>& holds) {
-    for (int i = 0; i < 100'000; ++i) {
-      if (holds()) return true;
-      std::this_thread::yield();
-    }
-    return false;
-  }
   static StatusCode List(const std::shared_ptr<grpc::Channel>& channel) {
     return CallRaw(channel, kListJobs).error_code();
-  }
-  bool Shows(const std::string& metric) const {
-    return telemetry_.Text().find("\n" + metric + "\n") != std::string::npos;
   }
 
   const std::string path_ = folder_ + "/ca.crl";
@@ -149,16 +135,12 @@ TEST_F(RevokedTest, ABadListStopsTheStart) {
   options.listen = "127.0.0.1:0";
   options.tls_crl = path_;
   golden_.Hide(folder_, "FOLDER");
-  const auto refused = [&] {
-    auto server = Server::Start(options, coordinator::NewMemoryStore(), clock_, telemetry_);
-    return std::string(server.status().message());
-  };
-  golden_.Add(refused(), {"--tls-crl", "/ca.crl", "--tls-ca"});
+  golden_.Add(RefusedStart(options), {"--tls-crl", "/ca.crl", "--tls-ca"});
   options.tls = ca_.Write(folder_, "own", tls::kCoordinatorCertificate);
   ASSERT_TRUE(WriteFileAtomic(path_, tls::TestCa("other CA").RevocationList({})).ok());
-  golden_.Add(refused(), {"--tls-crl ", "CN=other CA", "own.ca"});
+  golden_.Add(RefusedStart(options), {"--tls-crl ", "CN=other CA", "own.ca"});
   options.tls_crl = "/no/such.crl";
-  golden_.Add(refused(), {"--tls-crl: open /no/such.crl"});
+  golden_.Add(RefusedStart(options), {"--tls-crl: open /no/such.crl"});
 }
 
 TEST_F(RevokedTest, MetricsShowWhenCertificatesEnd) {

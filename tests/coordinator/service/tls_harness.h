@@ -7,9 +7,11 @@
 #include <spdlog/spdlog.h>
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <sstream>
 #include <string>
+#include <thread>
 
 #include "proto/base/files.h"
 #include "proto/tls/credentials.h"
@@ -86,6 +88,25 @@ class TlsServiceTest : public ::testing::Test {
     bool ok = false;
     queue.Next(&tag, &ok);
     return status;
+  }
+
+  // The coordinator looks at its files at each tick.
+  static bool Soon(const std::function<bool()>& holds) {
+    for (int i = 0; i < 100'000; ++i) {
+      if (holds()) return true;
+      std::this_thread::yield();
+    }
+    return false;
+  }
+  bool Shows(const std::string& metric) const {
+    return telemetry_.Text().find("\n" + metric + "\n") != std::string::npos;
+  }
+
+  // Why a coordinator does not start with these options.
+  std::string RefusedStart(const ServerOptions& options) {
+    return std::string(Server::Start(options, coordinator::NewMemoryStore(), clock_, telemetry_)
+                           .status()
+                           .message());
   }
 
   std::string AuditLog() const {

@@ -6,13 +6,9 @@
 #include <gmock/gmock.h>
 #include <google/protobuf/descriptor.h>
 
-#include <functional>
-#include <thread>
-
 #include "coordinator/service/authorize.h"
 #include "coordinator/service/refusal_server.h"
-#include "tests/coordinator/service/tls_harness.h"
-#include "tests/proto/tls/token_keys.h"
+#include "tests/coordinator/service/token_harness.h"
 
 namespace stretto::service {
 namespace {
@@ -26,56 +22,12 @@ constexpr char kListJobs[] = "/stretto.v1alpha1.JobService/ListJobs";
 constexpr char kCancelJob[] = "/stretto.v1alpha1.JobService/CancelJob";
 constexpr char kHealth[] = "/grpc.health.v1.Health/Check";
 
-class TokensTest : public TlsServiceTest {
+class TokensTest : public TokenServiceTest {
  protected:
-  TokensTest() {
-    Publish({});
-    tokens_ = path_;
-    Start(coordinator::NewMemoryStore());
-    channel_ = WithoutCertificate();
-    jobs_ = v1alpha1::JobService::NewStub(channel_);
-  }
-  // The numbers of tokens that are revoked.
-  void Publish(const std::vector<int>& revoked) const { Publish(revoked, key_); }
-  void Publish(const std::vector<int>& revoked, const tls::TestTokenKey& key) const {
-    tls::TokensFile file{.keys = {key.key()}, .revoked = {}};
-    for (const int number : revoked) file.revoked.push_back({TokenId(number), clock_.Now()});
-    EXPECT_TRUE(WriteFileAtomic(path_, tls::TokensText(file)).ok());
-  }
-  std::string Bearer(const std::string& user = "alice/submitter/speech", int number = 1) const {
-    const absl::Time now = clock_.Now();
-    return "Bearer " + key_.Token(user, now - absl::Hours(1), now + absl::Hours(1), number);
-  }
   grpc::Status Call(const std::string& method, const std::vector<std::string>& bearers) {
     return CallRaw(channel_, method, "", bearers);
   }
   StatusCode List(const std::string& bearer) { return Call(kListJobs, {bearer}).error_code(); }
-  grpc::Status Create(const std::string& id, const std::string& bearer,
-                      const std::string& project = "speech") {
-    grpc::ClientContext context;
-    SetDeadline(&context);
-    context.AddMetadata("authorization", bearer);
-    v1alpha1::CreateJobRequest request = TinyJob(id);
-    request.mutable_job()->mutable_spec()->mutable_queue()->set_project(project);
-    v1alpha1::Job job;
-    return jobs_->CreateJob(&context, request, &job);
-  }
-  // The coordinator looks at the file at each tick.
-  static bool Soon(const std::function<bool()>& holds) {
-    for (int i = 0; i < 100'000; ++i) {
-      if (holds()) return true;
-      std::this_thread::yield();
-    }
-    return false;
-  }
-  bool Shows(const std::string& metric) const {
-    return telemetry_.Text().find("\n" + metric + "\n") != std::string::npos;
-  }
-
-  const tls::TestTokenKey key_;
-  const std::string path_ = folder_ + "/tokens";
-  std::shared_ptr<grpc::Channel> channel_;
-  std::unique_ptr<v1alpha1::JobService::Stub> jobs_;
 };
 
 // Every method of the API, what gRPC adds, and some that nobody has.
@@ -277,16 +229,12 @@ TEST_F(TokensTest, ABadFileOrNoTlsStopsTheStart) {
   options.listen = "127.0.0.1:0";
   options.tokens = path_;
   golden_.Hide(folder_, "FOLDER");
-  const auto refused = [&] {
-    auto server = Server::Start(options, coordinator::NewMemoryStore(), clock_, telemetry_);
-    return std::string(server.status().message());
-  };
-  golden_.Add(refused(), {"--tokens", "/tokens", "--tls-ca"});
+  golden_.Add(RefusedStart(options), {"--tokens", "/tokens", "--tls-ca"});
   options.tls = ca_.Write(folder_, "own", tls::kCoordinatorCertificate);
   ASSERT_TRUE(WriteFileAtomic(path_, "{\"keys\": []}").ok());
-  golden_.Add(refused(), {"--tokens ", "/tokens", "both lists"});
+  golden_.Add(RefusedStart(options), {"--tokens ", "/tokens", "both lists"});
   options.tokens = "/no/such";
-  golden_.Add(refused(), {"--tokens: open /no/such"});
+  golden_.Add(RefusedStart(options), {"--tokens: open /no/such"});
 }
 
 TEST_F(TokensTest, WithoutTheFlagACertificateIsRequired) {

@@ -11,7 +11,7 @@ import subprocess
 import yaml
 from adapt import Server
 from control_plane import ControlPlane
-from documented_certificates import certificate_commands
+from documented_certificates import certificate_commands, token_commands
 from fake_nodes import FakeNodes, name_of
 
 SPACE = "/api/v1/namespaces/stretto"
@@ -25,7 +25,7 @@ CPU_NODE = {"capacity": {"cpu": "20", "memory": "96Gi", "ephemeral-storage": "10
 NODES = {"cpu-0": CPU_NODE, "cpu-1": CPU_NODE, "cpu-2": CPU_NODE,
          "gpu-0": GPU_NODE, "gpu-1": GPU_NODE}
 SECRETS = {"stretto-coordinator-tls", "stretto-worker-tls", "stretto-user-tls",
-           "stretto-etcd-client-tls"}
+           "stretto-etcd-client-tls", "stretto-tokens"}
 # The CA of etcd's certificates is another one in life.
 ETCD_SECRET = ("kubectl -n stretto create secret generic stretto-etcd-client-tls "
                "--from-file=tls/ca.crt --from-file=tls.crt=tls/user-admin.crt "
@@ -112,7 +112,8 @@ class Cluster(ControlPlane):
         work.mkdir()
         environment = self.environment("owner")
         environment["PATH"] = f"{self.stretto}:{environment['PATH']}"
-        for commands in (certificate_commands(self.source), ETCD_SECRET):
+        for commands in (certificate_commands(self.source), token_commands(self.source),
+                         ETCD_SECRET):
             subprocess.run(["bash", "-ec", commands], cwd=work, env=environment, check=True,
                            capture_output=True)
 

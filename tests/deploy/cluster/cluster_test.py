@@ -174,6 +174,10 @@ def manifests_run(cluster):
     nobody_has_rights_to_spare(cluster)
     installed.uninstall()
 
+    installed = Installed(cluster, "page")
+    installed.check()
+    installed.uninstall()
+
     installed = Installed(cluster, "standby")
     installed.check()
     nodes = {cluster.place(f"stretto-coordinator-{index}") for index in range(2)}

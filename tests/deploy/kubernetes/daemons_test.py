@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The daemons start with the arguments of the committed manifests, in a network of their own, with the secrets that
-docs/KUBERNETES.md makes: probes answer, the worker registers over TLS, a user sees it, and nobody without a certificate does.
+docs/KUBERNETES.md makes: probes answer, the worker registers over TLS, users with a certificate or a token see it, on the page
+too, and nobody else does.
 
   daemons_test.py SOURCE BIN
 
@@ -13,9 +14,11 @@ import pathlib
 import re
 import shutil
 import signal
+import ssl
 import subprocess
 import sys
 import tempfile
+import urllib.error
 import urllib.request
 
 from documented_certificates import make_secrets
@@ -47,11 +50,14 @@ def own_namespaces():
 class Pod:
     """The daemon of a pod, its mounts in a folder of their own."""
 
-    def __init__(self, manifest, name, role, root, secrets):
-        container = containers(manifest.pod(name))[0]
+    def __init__(self, manifest, name, root, secrets):
+        spec = manifest.pod(name)
+        container = containers(spec)[0]
+        named = {volume["name"]: volume["secret"]["secretName"] for volume in spec["volumes"] if "secret" in volume}
         for mount in container["volumeMounts"]:
             (root / mount["mountPath"][1:]).mkdir(parents=True, exist_ok=True)
-        shutil.copytree(secrets / f"stretto-{role}-tls", root / "etc/stretto/tls", dirs_exist_ok=True)
+            if mount["name"] in named:
+                shutil.copytree(secrets / named[mount["name"]], root / mount["mountPath"][1:], dirs_exist_ok=True)
         variables = {one["name"]: one.get("value") or FIELDS[next(iter(one["valueFrom"].values())).get("fieldPath", "limits.cpu")]
                      for one in container["env"]}
         arguments = []
@@ -85,6 +91,16 @@ def stretto(address, *tls):
                           capture_output=True, text=True, timeout=100)
 
 
+def look_at_page(tls, headers):
+    """Status and text of what the page asks for, at a forwarded port."""
+    request = urllib.request.Request("https://127.0.0.1:7443/api/workers", headers=headers)
+    try:
+        with urllib.request.urlopen(request, timeout=10, context=ssl.create_default_context(cafile=tls / "ca.crt")) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as refusal:
+        return refusal.code, refusal.read().decode()
+
+
 def give_up(*_):
     sys.exit("the daemons did not find each other within a minute")
 
@@ -99,24 +115,31 @@ def main():
         (work / "hosts").write_text(f"127.0.0.1 localhost\n{POD_IP} {SERVICE}\n")
         subprocess.run(["mount", "--bind", work / "hosts", "/etc/hosts"], check=True)
         make_secrets(SOURCE, BIN, work)
-        manifest = Manifest.read(SOURCE / "deploy/kubernetes/manifests/cpu.yaml")
+        # The coordinator of page.yaml has tokens and the page beside what that of cpu.yaml has.
+        cpu, page = (Manifest.read(SOURCE / f"deploy/kubernetes/manifests/{name}.yaml") for name in ("cpu", "page"))
         pods = []
         try:
-            pods.append(Pod(manifest, "stretto-coordinator", "coordinator", work / "c", work))
-            pods[0].wait_for("listening grpc=7070 metrics=9090")
-            pods.append(Pod(manifest, "stretto-worker-cpu", "worker", work / "w", work))
+            pods.append(Pod(page, "stretto-coordinator", work / "c", work))
+            pods[0].wait_for("listening grpc=7070 metrics=9090 page=7443")
+            pods.append(Pod(cpu, "stretto-worker-cpu", work / "w", work))
             pods[1].wait_for("ready worker=stretto-worker-cpu-0 metrics=9091")
             for pod in pods:
                 pod.probe()
             ours = [f"--tls-{flag}={work / 'stretto-user-tls' / file}" for flag, file in
                     (("ca", "ca.crt"), ("certificate", "tls.crt"), ("key", "tls.key"))]
+            token = work / "tls/user-dash.token"
+            with_token = [ours[0], f"--token-file={token}"]
             # As pods call it, and as a forwarded port does.
-            for address in (SERVICE, "127.0.0.1"):
-                listed = stretto(address, *ours)
+            for address, who in ((SERVICE, ours), ("127.0.0.1", ours), (SERVICE, with_token)):
+                listed = stretto(address, *who)
                 assert re.search(r"^stretto-worker-cpu-0 +READY", listed.stdout, re.M), listed
             workers = [one.replace("stretto-user-tls", "stretto-worker-tls") for one in ours]
             for refused in (stretto("127.0.0.1"), stretto("127.0.0.1", *workers)):
                 assert refused.returncode != 0 and "READY" not in refused.stdout, refused
+            shown = look_at_page(work / "tls", {"Authorization": f"Bearer {token.read_text().strip()}"})
+            assert shown[0] == 200 and "stretto-worker-cpu-0" in shown[1], shown
+            hidden = look_at_page(work / "tls", {})
+            assert hidden[0] == 401 and "stretto-worker" not in hidden[1], hidden
             for pod in reversed(pods):
                 pod.end()
         finally:

@@ -25,10 +25,15 @@ def certificate_commands(source):
     return re.search(r"^stretto ca init.*?^done$", (source / "docs/KUBERNETES.md").read_text(), re.M | re.S)[0]
 
 
+def token_commands(source):
+    return re.search(r"^stretto ca token issue.*?^kubectl [^\n]*", (source / "docs/KUBERNETES.md").read_text(), re.M | re.S)[0]
+
+
 def make_secrets(source, programs, folder):
-    """Leaves folders stretto-ROLE-tls in `folder`, with the files that a pod of that role sees. `programs`: the build's bin."""
+    """Leaves a folder of each secret in `folder`, with the files that a pod sees. `programs`: the build's bin."""
     (folder / "kubectl").write_text(KUBECTL)
     (folder / "kubectl").chmod(0o700)
     environment = os.environ | {"PATH": f"{folder}:{programs}:{os.environ['PATH']}"}
-    done = subprocess.run(["bash", "-ec", f"umask 077\n{certificate_commands(source)}"], cwd=folder, env=environment, capture_output=True, text=True)
+    commands = f"umask 077\n{certificate_commands(source)}\n{token_commands(source)}"
+    done = subprocess.run(["bash", "-ec", commands], cwd=folder, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, f"the commands of docs/KUBERNETES.md failed:\n{done.stdout}{done.stderr}"

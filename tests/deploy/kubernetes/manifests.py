@@ -12,6 +12,8 @@ except ImportError:
 
 # Kinds whose template makes pods.
 WORKLOADS = ("StatefulSet", "DaemonSet")
+# A label of each pod of a StatefulSet.
+POD_NAME = "statefulset.kubernetes.io/pod-name"
 
 
 class Manifest:
@@ -42,8 +44,15 @@ class Manifest:
         return next(spec for pod, _, spec in self.pods() if pod == name)
 
     def selected(self, labels):
-        """Pods with all these labels."""
-        return [pod for pod in self.pods() if labels.items() <= pod[1].items()]
+        """Pods with all these labels, one of which may be what Kubernetes gives to a pod of a StatefulSet."""
+        pod_name = labels.get(POD_NAME)
+        others = {key: value for key, value in labels.items() if key != POD_NAME}
+        return [pod for pod in self.pods() if others.items() <= pod[1].items() and pod_name in (None, *self.pod_names(pod[0]))]
+
+    def pod_names(self, name):
+        """Of the StatefulSet of that name; [] if there is none."""
+        owner = self.named("StatefulSet", name)
+        return [f"{name}-{index}" for index in range(owner["spec"]["replicas"])] if owner else []
 
 
 def containers(spec):

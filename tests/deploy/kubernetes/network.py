@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What NetworkPolicies let through: kubernetes.io/docs/concepts/services-networking/network-policies, for selectors by labels."""
 
+import ipaddress
+
 from manifests import port as named_port
 
 
@@ -13,7 +15,11 @@ def peer_matches(peers, end, home):
     if peers is None:
         return True
     for peer in peers:
-        if "ipBlock" in peer or "pod" not in end:
+        if "ipBlock" in peer:
+            if "ip" in end and ipaddress.ip_address(end["ip"]) in ipaddress.ip_network(peer["ipBlock"]["cidr"]):
+                return True
+            continue
+        if "pod" not in end:
             continue
         if "namespaceSelector" in peer:
             inside = matches(peer["namespaceSelector"], end["namespace"])

@@ -4,7 +4,7 @@
 import re
 import subprocess
 
-from manifests import WORKLOADS, containers, coordinators, flags, gibibytes, port
+from manifests import POD_NAME, WORKLOADS, containers, coordinators, flags, gibibytes, port
 
 SHARED_FILES = {"--tls-ca": "ca.crt", "--tls-certificate": "tls.crt", "--tls-key": "tls.key"}
 # Volumes that Restricted pod security knows.
@@ -140,7 +140,9 @@ def selectors(manifest):
             yield f"{name}: cannot count a DaemonSet"
     for monitor in manifest.of("ServiceMonitor"):
         labels = monitor["spec"]["selector"]["matchLabels"]
-        services = [one for one in manifest.of("Service") if labels.items() <= one["metadata"]["labels"].items()]
+        scraped = {one["port"] for one in monitor["spec"]["endpoints"]}
+        services = [one for one in manifest.of("Service") if labels.items() <= one["metadata"]["labels"].items()
+                    and scraped & {own["name"] for own in one["spec"]["ports"]}]
         if len(services) != len(kinds):
             yield f"ServiceMonitor: finds {len(services)} services of {len(kinds)} workloads"
     budgets = {pod[0] for one in manifest.of("PodDisruptionBudget")
@@ -164,7 +166,7 @@ def ports(manifest):
                         yield f"NetworkPolicy {policy['metadata']['name']}: {pod} has no port {one['port']}"
     for name, _, spec in manifest.pods():
         for container in filter(is_daemon, containers(spec)):
-            for flag, own in (("--listen", "grpc"), ("--metrics-listen", "metrics")):
+            for flag, own in (("--listen", "grpc"), ("--metrics-listen", "metrics"), ("--page-listen", "page")):
                 value = flags(container).get(flag)
                 if value is not None and value.rpartition(":")[2] != str(port(spec, own)):
                     yield f"{name}: {flag} is {value}, the port {own} is {port(spec, own)}"
@@ -182,10 +184,8 @@ def known_flags(manifest, bin_folder):
 def service_of(manifest, host):
     """The Service that gives a host its name, or one of its pods: POD.SERVICE.NAMESPACE.svc, if it is headless."""
     first, second = host.split(".")[:2] if "." in host else (host, "")
-    owner = manifest.named("StatefulSet", second)
-    pods = [f"{second}-{i}" for i in range(owner["spec"]["replicas"])] if owner else []
     headless = manifest.named("Service", second)
-    if first in pods and headless and headless["spec"].get("clusterIP") == "None":
+    if first in manifest.pod_names(second) and headless and headless["spec"].get("clusterIP") == "None":
         return headless
     return manifest.named("Service", first)
 
@@ -265,6 +265,7 @@ def tls(manifest):
             if secret.get("defaultMode", 0o644) & 0o007:
                 yield f"{name}: everybody in the container can read the key"
     called = {host for _, _, spec in manifest.pods() for one in containers(spec) for host, _ in coordinators(one)}
+    called |= {f"{one['metadata']['name']}.stretto.svc" for one in page_services(manifest)}
     for certificate in manifest.of("Certificate"):
         role = certificate["metadata"]["labels"]["app.kubernetes.io/component"]
         spec = certificate["spec"]
@@ -274,6 +275,35 @@ def tls(manifest):
             yield f"Certificate {certificate['metadata']['name']}: lacks a name of {called | {'localhost'}}"
         if ("server auth" if role == "coordinator" else "client auth") not in spec["usages"]:
             yield f"Certificate {certificate['metadata']['name']}: cannot be used by a {role}"
+
+
+def page_services(manifest):
+    return [one for one in manifest.of("Service") if "page" in [own["name"] for own in one["spec"]["ports"]]]
+
+
+def page(manifest):
+    """The page is for users with tokens. Each coordinator has a Service for it, which keeps the caller's address."""
+    for name, _, spec in manifest.pods():
+        given = {flag: value for container in containers(spec) for flag, value in flags(container).items()}
+        if "--page-listen" not in given:
+            continue
+        if "--tokens" not in given:
+            yield f"{name}: shows the page to nobody, because it takes no tokens"
+        services = page_services(manifest)
+        if sorted(one["spec"]["selector"].get(POD_NAME, "any") for one in services) != manifest.pod_names(name):
+            yield f"{name}: its pods have not a page Service each"
+        for one in services:
+            if one["spec"]["type"] != "ClusterIP" and one["spec"].get("externalTrafficPolicy") != "Local":
+                yield f"Service {one['metadata']['name']}: hides callers from the NetworkPolicy"
+
+
+def fresh_files(manifest):
+    """What is read again when it changes is part of a mounted folder: Kubernetes never renews a file that is mounted alone."""
+    for name, _, spec in manifest.pods():
+        for container in filter(is_daemon, containers(spec)):
+            for mount in container["volumeMounts"]:
+                if "subPath" in mount:
+                    yield f"{name}: {mount['mountPath']} keeps its first content"
 
 
 def names(manifest):
@@ -298,7 +328,8 @@ def versions(manifest, source):
 def all_findings(manifest, source):
     """Of everything but the flags, which need the programs."""
     found = []
-    for policy in (restricted, limits, shared_memory, probes, accounts, selectors, ports, references, standby, tls, names):
+    for policy in (restricted, limits, shared_memory, probes, accounts, selectors, ports, references, standby, tls, page, fresh_files,
+                   names):
         found += policy(manifest)
     found += grace(manifest, source)
     found += versions(manifest, source)

@@ -17,7 +17,7 @@ from network import allowed
 
 SOURCE, BIN = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
 FOLDER = SOURCE / "deploy/kubernetes"
-VARIANTS = {name: Manifest.read(FOLDER / f"manifests/{name}.yaml") for name in ("gpu", "cpu", "infiniband", "operators", "standby")}
+VARIANTS = {name: Manifest.read(FOLDER / f"manifests/{name}.yaml") for name in ("gpu", "cpu", "infiniband", "operators", "page", "standby")}
 # The one opt-in, and what it costs.
 OPTED = {"infiniband": ["stretto-worker-gpu: hostNetwork"]}
 HOME = "stretto"
@@ -77,27 +77,28 @@ class NetworkTest(unittest.TestCase):
             "stranger": inside({"app": "other"}), "user": inside({"stretto-user": "true"}), "elsewhere": outside("default"),
             "users": outside("team", **{"stretto-users": "true"}), "monitoring": outside("monitoring"),
             "etcd": outside("etcd"), "impostor": outside("default", pod=pods["worker"]["pod"]), "dns": outside("kube-system", pod={"k8s-app": "kube-dns"}),
-            "internet": {"ip": "192.0.2.1"},
+            "internet": {"ip": "192.0.2.1"}, "office": {"ip": "10.20.0.7"},
         }
 
     def test_matrix(self):
-        grpc, metrics, worker_metrics, rank, etcd = 7070, 9090, 9091, 40123, 2379
+        grpc, page, metrics, worker_metrics, rank, etcd = 7070, 7443, 9090, 9091, 40123, 2379
+        to_page = {("user", "coordinator", page), ("users", "coordinator", page), ("office", "coordinator", page)}
         to_etcd = {("coordinator", "etcd", etcd), ("coordinator", "dns", 53)}
         all_lets = {
             ("worker", "coordinator", grpc), ("user", "coordinator", grpc), ("users", "coordinator", grpc),
             ("monitoring", "coordinator", metrics), ("monitoring", "worker", worker_metrics),
             ("worker", "worker", rank), ("worker", "worker", worker_metrics), ("worker", "worker", grpc),
-            ("worker", "worker", metrics), ("worker", "worker", 53), ("worker", "worker", etcd), ("worker", "dns", 53),
+            ("worker", "worker", page), ("worker", "worker", metrics), ("worker", "worker", 53), ("worker", "worker", etcd), ("worker", "dns", 53),
         }
-        for name in ("gpu", "cpu", "operators", "standby"):
-            lets = all_lets | (to_etcd if name == "standby" else set())
+        for name in ("gpu", "cpu", "operators", "page", "standby"):
+            lets = all_lets | {"page": to_page, "standby": to_etcd}.get(name, set())
             ends = self.ends(VARIANTS[name])
             ours = ("coordinator", "worker")
             for source in ends:
                 for target in ends:
                     if source not in ours and target not in ours:
                         continue
-                    for number in (grpc, metrics, worker_metrics, rank, etcd, 53):
+                    for number in (grpc, page, metrics, worker_metrics, rank, etcd, 53):
                         with self.subTest(manifest=name, source=source, target=target, port=number):
                             self.assertEqual(allowed(VARIANTS[name], ends[source], ends[target], number),
                                              (source, target, number) in lets)
@@ -188,7 +189,37 @@ STANDBY_DAMAGES = {
 }
 
 
+def page_service(manifest):
+    return manifest.named("Service", "stretto-page-0")["spec"]
+
+
+def coordinator_container(manifest):
+    return coordinators(manifest)["template"]["spec"]["containers"][0]
+
+
+PAGE_DAMAGES = {
+    "no tokens": (lambda m: coordinator_container(m)["args"].remove("--tokens=/etc/stretto/tokens/tokens"), "takes no tokens"),
+    "folder of tokens": (lambda m: coordinator_container(m)["volumeMounts"].remove(
+        {"name": "tokens", "mountPath": "/etc/stretto/tokens", "readOnly": True}), "where nothing is mounted"),
+    "one file": (lambda m: coordinator_container(m)["volumeMounts"][-1].update(subPath="tokens"), "keeps its first content"),
+    "port": (lambda m: coordinator_container(m)["ports"][-1].update(containerPort=7444), "the port page is 7444"),
+    "any pod": (lambda m: page_service(m)["selector"].pop("statefulset.kubernetes.io/pod-name"), "a page Service each"),
+    "another pod": (lambda m: page_service(m)["selector"].update({"statefulset.kubernetes.io/pod-name": "stretto-coordinator-1"}),
+                    "selects no pod"),
+    "address": (lambda m: page_service(m).pop("externalTrafficPolicy"), "hides callers"),
+    "certificate": (lambda m: m.named("Certificate", "stretto-coordinator-tls")["spec"]["dnsNames"].remove(
+        "stretto-page-0.stretto.svc"), "lacks a name"),
+}
+
+
 class DamageTest(unittest.TestCase):
+    def test_each_of_a_page_is_found(self):
+        for name, (damage, words) in PAGE_DAMAGES.items():
+            with self.subTest(name):
+                manifest = copy.deepcopy(VARIANTS["page"])
+                damage(manifest)
+                self.assertIn(words, "\n".join(policies.all_findings(manifest, SOURCE)))
+
     def test_each_of_a_standby_is_found(self):
         for name, (damage, words) in STANDBY_DAMAGES.items():
             with self.subTest(name):

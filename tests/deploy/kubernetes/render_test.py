@@ -112,7 +112,40 @@ class RenderTest(unittest.TestCase):
         secrets = {one["name"]: one.get("secret", {}).get("secretName") for one in manifest.pod("stretto-coordinator")["volumes"]}
         self.assertEqual(secrets["etcd"], "e")
 
+    def test_tokens_alone(self):
+        manifest = self.rendered("coordinator: {tokens: {configMap: keys}}")
+        self.assertEqual(policies.all_findings(manifest, SOURCE), [])
+        coordinator = manifest.pod("stretto-coordinator")
+        given = flags(containers(coordinator)[0])
+        self.assertEqual(given["--tokens"], "/etc/stretto/tokens/tokens")
+        self.assertNotIn("--page-listen", given)
+        volume = next(one for one in coordinator["volumes"] if one["name"] == "tokens")
+        self.assertEqual(volume["configMap"], {"name": "keys"})
+        self.assertEqual(policies.page_services(manifest), [])
+
+    def test_pages_of_two_coordinators(self):
+        manifest = self.rendered("""
+            coordinator:
+              replicas: 2
+              etcd: {endpoints: ["e1:2379"], tlsSecret: e, peers: [{ipBlock: {cidr: 10.0.0.0/8}}]}
+              tokens: {secret: t}
+              page: {enabled: true, annotations: {load-balancer: internal}}
+            networkPolicy: {users: []}
+            tls: {mode: cert-manager, certManager: {issuer: {name: x}}}""")
+        self.assertEqual(policies.all_findings(manifest, SOURCE), [])
+        services = policies.page_services(manifest)
+        self.assertEqual([one["metadata"]["name"] for one in services], ["stretto-page-0", "stretto-page-1"])
+        for one in services:
+            self.assertEqual(one["metadata"]["annotations"], {"load-balancer": "internal"})
+            self.assertEqual(one["spec"]["type"], "ClusterIP")
+        # Without peers there is no rule: one with an empty list would admit everybody.
+        rules = manifest.named("NetworkPolicy", "stretto-coordinator")["spec"]["ingress"]
+        self.assertEqual([one["ports"][0]["port"] for one in rules], ["grpc", "metrics"])
+
     def test_what_cannot_work_is_refused(self):
+        self.assertIn("found secret a and configMap b", render("coordinator: {tokens: {secret: a, configMap: b}}"))
+        self.assertIn("coordinator.tokens: found tls.mode=insecure", render("{coordinator: {tokens: {secret: a}}, tls: {mode: insecure}}"))
+        self.assertIn("coordinator.page.enabled: found no coordinator.tokens", render("coordinator: {page: {enabled: true}}"))
         self.assertIn("coordinator.etcd.peers", render("coordinator: {etcd: {endpoints: ['e1:2379'], tlsSecret: x}}"))
         self.assertIn("set networkPolicy.nodeCIDRs", render("pools: {gpu: {hostNetwork: true}}"))
         self.assertIn("tls.certManager.issuer.name", render("tls: {mode: cert-manager}"))

@@ -4,8 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <fstream>
 #include <random>
 
 namespace stretto::cuda {
@@ -62,11 +60,6 @@ Tunings Filled() {
   tunings.Put(AttentionOf(2048), {.own = 310.5, .library = 240.5});
   tunings.Put(AttentionOf(2048, true), {.own = 0.25, .library = 1e6});
   return tunings;
-}
-std::string FolderOf(const std::string& name) {
-  const std::string folder = testing::TempDir() + "/" + name;
-  EXPECT_EQ(std::system(("rm -rf " + folder + " && mkdir " + folder).c_str()), 0);
-  return folder;
 }
 
 TEST(TuningsTest, PrintsAndParsesBack) {
@@ -190,45 +183,6 @@ TEST(TuningsTest, DamageIsAStatusAndChangesNothing) {
 TEST(TuningsTest, FilesOfManyDevicesAndVersionsShareAFolder) {
   EXPECT_EQ(Empty().FileName(), "tuning-NVIDIA_H200-130100.txt");
   EXPECT_EQ(Tunings("a/../b", 1).FileName(), "tuning-a_.._b-1.txt");
-  const std::string folder = FolderOf("share");
-  ASSERT_TRUE(Filled().Save(folder).ok());
-  Tunings other("NVIDIA H100", 130100);
-  ASSERT_TRUE(other.Load(folder).ok());
-  EXPECT_EQ(other.Find(KeyOf(8192)), nullptr);
-  Tunings same = Empty();
-  ASSERT_TRUE(same.Load(folder).ok());
-  EXPECT_EQ(same.Print(), Filled().Print());
-}
-
-TEST(TuningsTest, SavingKeepsWhatAnotherProcessStored) {
-  const std::string folder = FolderOf("merge");
-  Tunings first = Empty(), second = Empty(), both = Empty();
-  first.Put(KeyOf(8192), AlgorithmOf(1));
-  second.Put(KeyOf(4096), AlgorithmOf(2));
-  ASSERT_TRUE(first.Save(folder).ok());
-  ASSERT_TRUE(second.Save(folder).ok());
-  ASSERT_TRUE(both.Load(folder).ok());
-  EXPECT_NE(both.Find(KeyOf(8192)), nullptr);
-  EXPECT_NE(both.Find(KeyOf(4096)), nullptr);
-}
-
-TEST(TuningsTest, ADamagedFileIsNamedAndReplaced) {
-  const std::string folder = FolderOf("damaged");
-  const std::string path = folder + "/" + Empty().FileName();
-  std::ofstream(path) << "garbage\n";
-  Tunings tunings = Empty();
-  EXPECT_THAT(tunings.Load(folder).ToString(),
-              AllOf(HasSubstr(path), HasSubstr("line 1: found 'garbage'")));
-  tunings.Put(KeyOf(8192), AlgorithmOf(1));
-  ASSERT_TRUE(tunings.Save(folder).ok());
-  EXPECT_TRUE(Empty().Load(folder).ok());
-}
-
-TEST(TuningsTest, AFolderThatCannotBeWrittenIsNamed) {
-  EXPECT_TRUE(Empty().Load("/no/such/folder").ok());
-  const absl::Status status = Filled().Save("/no/such/folder");
-  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
-  EXPECT_THAT(status.ToString(), HasSubstr("/no/such/folder/tuning-NVIDIA_H200"));
 }
 
 TEST(PinnedTest, ForgetsTokensAndSmLimit) {

@@ -17,6 +17,7 @@
 #include "tests/worker/data/tiny_model.h"
 #include "tests/worker/made_model.h"
 #include "tests/worker/test_files.h"
+#include "worker/checkpoint/manifest.h"
 #include "worker/sample/decoder.h"
 #include "worker/sample/utf8.h"
 
@@ -85,6 +86,35 @@ TEST_F(SampleCommandTest, SameSeedWritesTheSameText) {
   EXPECT_NE(RunSample(checkpoint_ + " --prompt hello --tokens 40 --seed 2").output, first.output);
   // A job's folder means its newest checkpoint.
   EXPECT_EQ(RunSample(folder_ / "job --prompt hello --tokens 40 --seed 1").output, first.output);
+}
+
+// Trainers name the root: a job may put a link where its checkpoint was.
+TEST_F(SampleCommandTest, LinksOfAModelDoNotLeaveTheRootThatATrainerNames) {
+  namespace fs = std::filesystem;
+  const std::string root = folder_ / "root", rest = " --prompt hello --tokens 4 --root " + root;
+  fs::create_directories(root);
+  fs::rename(checkpoint_, root + "/step");
+  const Ran plain = RunAll(root + "/step" + rest);
+  EXPECT_EQ(plain.code, 0) << plain.output;
+  fs::create_symlink("step", root + "/inside");
+  EXPECT_EQ(RunAll(root + "/inside" + rest).output, plain.output);
+  // A file of the model, and its folder.
+  const std::string file = "/" + std::string(kManifestName);
+  fs::rename(root + "/step" + file, folder_ / "elsewhere");
+  fs::create_symlink("../../elsewhere", root + "/step" + file);
+  const auto expect_refused = [&] {
+    const Ran ran = RunAll(root + "/step" + rest);
+    EXPECT_EQ(ran.code, 1);
+    EXPECT_THAT(ran.output, HasSubstr("open " + root + "/step/"));
+    EXPECT_THAT(ran.output, HasSubstr("found a symbolic link that leads out of " + root));
+  };
+  expect_refused();
+  EXPECT_EQ(RunAll(root + "/step --prompt hello --tokens 4").output, plain.output)
+      << "whoever names a model may have links in it";
+  fs::rename(folder_ / "elsewhere", root + "/step" + file);
+  fs::rename(root + "/step", folder_ / "elsewhere");
+  fs::create_symlink("../elsewhere", root + "/step");
+  expect_refused();
 }
 
 TEST_F(SampleCommandTest, OutputIsUtf8WhateverTheModelWrites) {

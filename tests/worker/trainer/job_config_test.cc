@@ -59,6 +59,7 @@ TEST(JobConfigTest, ARankOnAGpuHasATuningFolderOfItsOwn) {
   task.mutable_assign()->mutable_spec()->set_device(v1alpha1::DEVICE_CUDA);
   EXPECT_TRUE(ConfigFrom(task, 1)->on_gpu);
   EXPECT_EQ(ConfigFrom(task, 1)->tuning_folder, "/state/tuning/rank-1");
+  EXPECT_EQ(ConfigFrom(task, 1)->tuning_root, "/state/tuning");
 }
 
 TEST(JobConfigTest, WhetherCheckpointsAreAsynchronousMayBeLeftOpen) {

@@ -9,7 +9,6 @@
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
-#include <openssl/rand.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -27,6 +26,7 @@
 #include "proto/base/check.h"
 #include "proto/base/clock.h"
 #include "proto/base/limits.h"
+#include "proto/base/random_bytes.h"
 #include "proto/base/sockets.h"
 #include "proto/base/status_macros.h"
 
@@ -41,13 +41,6 @@ constexpr char kWelcome = 'W';
 const absl::Duration kHandshake = absl::Seconds(limits::kMeetingHandshake.value);
 constexpr absl::Duration kPause = absl::Milliseconds(100);  // while no descriptor is left
 constexpr absl::Duration kRetry = absl::Milliseconds(50);
-
-std::string Random(size_t bytes) {
-  std::string out(bytes, '\0');
-  STRETTO_CHECK(RAND_bytes(reinterpret_cast<unsigned char*>(out.data()), static_cast<int>(bytes)) ==
-                1);
-  return out;
-}
 
 std::string FourBytes(int value) {
   std::string out(4, '\0');
@@ -119,7 +112,7 @@ std::string ReceiveAll(int fd, size_t bytes, absl::Duration deadline) {
 
 }  // namespace
 
-std::string NewSecret() { return Random(kSecretBytes); }
+std::string NewSecret() { return RandomBytes(kSecretBytes); }
 
 // ---- the gate
 
@@ -247,7 +240,7 @@ bool Gate::Answer(Visitor& visitor) {
     return false;
   }
   meeting.number_from = std::string(hello.substr(16));
-  meeting.number_to = Random(kNumber);
+  meeting.number_to = RandomBytes(kNumber);
   visitor.received.clear();
   visitor.answered = true;
   return SendAll(visitor.fd.get(),
@@ -294,7 +287,8 @@ absl::StatusOr<FileDescriptor> Dial(const SocketAddress& to, const std::string& 
 enum class Outcome { kWelcome, kDropped, kStranger };
 
 Outcome Introduce(int fd, const Membership& self, int peer, absl::Duration deadline) {
-  Meeting meeting{.from = self.rank, .to = peer, .number_from = Random(kNumber), .number_to = {}};
+  Meeting meeting{
+      .from = self.rank, .to = peer, .number_from = RandomBytes(kNumber), .number_to = {}};
   if (!SendAll(fd,
                absl::StrCat(kMagic, FourBytes(self.rank), FourBytes(peer), meeting.number_from))) {
     return Outcome::kDropped;

@@ -46,6 +46,7 @@ absl::StatusOr<v1alpha1::Sample> Continue(const SamplingConfig& config, const st
                                           const std::atomic<bool>& given_up) {
   std::vector<std::string> command = {program,         "sample",
                                       folder,          absl::StrCat("--prompt=", prompt),
+                                      "--root",        config.root,
                                       "--tokens",      absl::StrCat(config.spec.tokens()),
                                       "--temperature", absl::StrCat(config.spec.temperature()),
                                       "--seed",        absl::StrCat(config.seed),
@@ -69,6 +70,7 @@ absl::StatusOr<v1alpha1::Sample> Continue(const SamplingConfig& config, const st
 }  // namespace
 
 SamplingConfig SamplingOf(const v1alpha1::JobSpec& spec, Rank rank,
+                          const std::string& checkpoint_root,
                           const std::string& checkpoint_folder) {
   if (rank != 0) return {};
   return {.spec = spec.sample(),
@@ -76,6 +78,7 @@ SamplingConfig SamplingOf(const v1alpha1::JobSpec& spec, Rank rank,
           .seed = spec.seed(),
           // A rank on a CPU has one core, which the program shares with it.
           .threads = spec.device() == v1alpha1::DEVICE_CUDA ? 0 : 1,
+          .root = checkpoint_root,
           .record = absl::StrCat(checkpoint_folder, "/samples.jsonl"),
           .program = ""};
 }

@@ -25,13 +25,14 @@ struct SamplingConfig {
   int64_t steps = 0;          // of the job: its last checkpoint is sampled too
   uint64_t seed = 0;
   int threads = 1;      // 0: one per core
+  std::string root;     // the folder of all jobs' checkpoints, which links may not leave
   std::string record;   // file to which every result is appended as a line of JSON
   std::string program;  // stretto-model; empty: beside this program
 };
 
 // Returns what a rank of the job samples: the first one does all of it.
 SamplingConfig SamplingOf(const v1alpha1::JobSpec& spec, Rank rank,
-                          const std::string& checkpoint_folder);
+                          const std::string& checkpoint_root, const std::string& checkpoint_folder);
 
 // Texts from one checkpoint at a time. While they are written, the newest checkpoint that is due
 // waits, and older ones are left out.

@@ -48,6 +48,11 @@ labels:
 {{- end -}}
 {{- end }}
 
+{{/* Name of the Service of a coordinator's page: dict root, index of its pod. */}}
+{{- define "stretto.pageService" -}}
+{{ include "stretto.name" .root }}-page-{{ .index }}
+{{- end }}
+
 {{/* What every pod is: dict root, component. Passes Restricted pod security. */}}
 {{- define "stretto.podSecurity" -}}
 serviceAccountName: {{ include "stretto.name" .root }}-{{ .component }}

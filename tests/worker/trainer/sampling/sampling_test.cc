@@ -145,12 +145,13 @@ TEST_F(SamplingTest, WhatIsUnderWayIsGivenUpAtTheEnd) {
 
 TEST_F(SamplingTest, OnlyTheFirstRankOfAJobThatAsksSamples) {
   v1alpha1::JobSpec spec;
-  EXPECT_EQ(SamplingOf(spec, Rank::Of(0), "/c").spec.interval_steps(), 0);
+  EXPECT_EQ(SamplingOf(spec, Rank::Of(0), "/r", "/r/c").spec.interval_steps(), 0);
   *spec.mutable_sample() = config_.spec;
-  EXPECT_EQ(SamplingOf(spec, Rank::Of(0), "/c").spec.interval_steps(), 10);
-  EXPECT_EQ(SamplingOf(spec, Rank::Of(0), "/c").record, "/c/samples.jsonl");
-  EXPECT_EQ(SamplingOf(spec, Rank::Of(1), "/c").spec.interval_steps(), 0);
-  Sampling nothing(SamplingOf(spec, Rank::Of(1), "/c"), Reports(), Echo);
+  EXPECT_EQ(SamplingOf(spec, Rank::Of(0), "/r", "/r/c").spec.interval_steps(), 10);
+  EXPECT_EQ(SamplingOf(spec, Rank::Of(0), "/r", "/r/c").record, "/r/c/samples.jsonl");
+  EXPECT_EQ(SamplingOf(spec, Rank::Of(0), "/r", "/r/c").root, "/r");
+  EXPECT_EQ(SamplingOf(spec, Rank::Of(1), "/r", "/r/c").spec.interval_steps(), 0);
+  Sampling nothing(SamplingOf(spec, Rank::Of(1), "/r", "/r/c"), Reports(), Echo);
   nothing.OnCheckpoint(10, "f");
   Wait(nothing);
   EXPECT_TRUE(Steps().empty());
@@ -165,6 +166,7 @@ echo '{"text": "\u00e9 x", "ending": "end_of_document"}'
 )");
   std::filesystem::permissions(config_.program, std::filesystem::perms::owner_all);
   config_.seed = 7;
+  config_.root = "/c";
   config_.spec.mutable_prompts()->RemoveLast();
   config_.spec.set_prompts(0, "-x \"$HOME\" y");
   Sampling sampling(config_, Reports());
@@ -177,8 +179,8 @@ echo '{"text": "\u00e9 x", "ending": "end_of_document"}'
   EXPECT_EQ(reported_[0].samples(0).text(), "\u00e9 x");
   EXPECT_EQ(reported_[0].samples(0).ending(), "end_of_document");
   EXPECT_EQ(Slurp(config_.program + ".asked"),
-            "sample|/c/step-00000010|--prompt=-x \"$HOME\" y|--tokens|3|--temperature|0|--seed|7|"
-            "--format|json|--threads|1|");
+            "sample|/c/step-00000010|--prompt=-x \"$HOME\" y|--root|/c|--tokens|3|--temperature|0|"
+            "--seed|7|--format|json|--threads|1|");
 }
 
 TEST(RunProgramTest, ReturnsWhatItWroteOrWhyItFailed) {

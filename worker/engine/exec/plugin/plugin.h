@@ -32,6 +32,9 @@ struct DeviceOptions {
   // The folder that keeps measured choices of algorithms between runs (kernels/cuda/tuning). Empty:
   // they are not kept.
   std::string tuning_folder = {};
+  // The folder that contains it and in which others write too, so that what is under it is opened
+  // beneath it. Empty: tuning_folder is the caller's alone.
+  std::string tuning_root = {};
   int64_t tokens = 4096;  // of a whole micro-batch, for which algorithms are chosen
   // The number of SMs that kernels leave free while a collective may be in progress; 0: none.
   int collective_sms = 0;

@@ -22,8 +22,8 @@
 #include "worker/comm/emulated_link/emulated_link.h"
 #include "worker/engine/exec/backend_cuda/cuda_backend.h"
 #include "worker/engine/exec/backend_cuda/cuda_status.h"
+#include "worker/engine/exec/backend_cuda/kept_tunings/kept_tunings.h"
 #include "worker/engine/exec/backend_cuda/plugin/devices.h"
-#include "worker/engine/exec/backend_cuda/plugin/kept_tunings.h"
 #include "worker/engine/exec/plugin/loader.h"
 #if defined(STRETTO_HAVE_CUDNN)
 #include "kernels/cuda/cudnn/cudnn_attention.h"
@@ -94,7 +94,8 @@ absl::StatusOr<std::unique_ptr<Backend>> Make(const DeviceOptions& options) {
   RETURN_IF_ERROR(UseDevice(options.device));
   ASSIGN_OR_RETURN(cuda::Tunings tunings, TuningsOfDevice());
   // Shared by the products of every stream of every executor.
-  const auto kept = std::make_shared<KeptTunings>(std::move(tunings), options.tuning_folder);
+  const auto kept =
+      std::make_shared<KeptTunings>(std::move(tunings), options.tuning_folder, options.tuning_root);
   ASSIGN_OR_RETURN(const ProductCompany company, CompanyOf(options));
   const MakeProducts products = [kept, company, tokens = options.tokens](void* stream,
                                                                          void* workspace) {
