@@ -53,8 +53,8 @@ void AddSubmitFlags(CLI::App* command, SubmitOptions* options, const char* name_
           "ID of the request: however often it is repeated with the same ID, one job is created")
       ->type_name("ID");
   command->add_flag("--no-look", options->no_look,
-                    "create the job without asking a worker whether its data, weights and "
-                    "checkpoint are there");
+                    "create the job without looking whether its data, weights and checkpoint are "
+                    "there and its memory suffices");
   CLI::Option* follow =
       command->add_flag("--follow", options->follow, "show progress until the job ends");
   CLI::Option* wait =

@@ -89,12 +89,19 @@ TEST_F(SpecTest, MergedWeightGradientsLeftToMemoryAreThoseOfTheCheckpoint) {
               HasSubstr("weight gradients merged over 4 of 4 micro-batches, memory allows 4"));
 }
 
-TEST_F(SpecTest, AModelThatDoesNotFitTheNodeFailsInPrepareNamingItsArenas) {
+TEST_F(SpecTest, AModelThatDoesNotFitTheNodeIsRefusedAndFailsInPrepareNamingItsArenas) {
   StartCluster();
   const JobFile giant = {.name = "giant", .model = "{preset: gpt3-175b, sequence_length: 64}"};
   const Outcome tried = Stretto(Submit(giant, {"--dry-run", "-o", "json"}));
   EXPECT_EQ(tried.code, 1);
   const Json plan = tried.json();
+  const int64_t bytes = Int(plan["plan"]["ranks"][0]["bytes"]);
+  const Outcome refused = Stretto(Submit(giant, {}));
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("giant.yaml: memory of node "),
+                                 HasSubstr(absl::StrCat(": found ", FormatBytes(2 * bytes),
+                                                        " for the job, expected at most "))));
+  EXPECT_EQ(Stretto({"job", "get", "giant"}).code, 1);  // nothing was created
   const Json job = RunJob(giant, "failed");
   const Json prepared = ConditionOf(job, "Prepared");
   EXPECT_EQ(prepared["status"], "false");
@@ -108,7 +115,6 @@ TEST_F(SpecTest, AModelThatDoesNotFitTheNodeFailsInPrepareNamingItsArenas) {
                     HasSubstr("in prepare")));
   // What a dry run has told before is what the rank's check found.
   EXPECT_EQ(plan["fits"], false);
-  const int64_t bytes = Int(plan["plan"]["ranks"][0]["bytes"]);
   EXPECT_THAT(prepared["message"].get<std::string>(),
               HasSubstr(absl::StrCat("expected at least ", FormatBytes(2 * bytes),
                                      " for 2 ranks of the job: ", FormatBytes(bytes), " each")));

@@ -22,6 +22,7 @@ Code = grpc.StatusCode
 SHUTDOWN = Refuse(Code.UNAVAILABLE, "the coordinator is shutting down", "SHUTTING_DOWN")
 STANDBY = Refuse(Code.UNAVAILABLE, "a leads", "STANDBY")
 NOBODY = "127.0.0.1:1"  # a port on which nothing listens
+MEMORY = "job gpt: not checked: memory: `stretto job submit` alone compares it"
 
 
 class ClientCases:
@@ -77,7 +78,11 @@ class ClientCases:
 
     def test_submit_sends_the_job_once_and_can_name_it(self):
         server = self.serve(CreateJob=[job()])
-        self.client(server).call("submit", {"name": "gpt", "steps": 5}, name="other", dry_run=True)
+        with self.assertLogs("stretto", "WARNING") as logged:
+            self.client(server).call("submit", {"name": "gpt", "steps": 5}, name="other",
+                                     dry_run=True)
+        self.assertEqual([record.getMessage() for record in logged.records],
+                         [MEMORY.replace("gpt", "other")])
         (request,) = server.requests
         self.assertEqual((request.job_id, request.job.spec.steps, request.validate_only),
                          ("other", 5, True))
@@ -85,11 +90,14 @@ class ClientCases:
 
     def test_submit_looks_before_it_creates(self):
         server = self.serve(CreateJob=[job(), job()])
-        self.client(server).call("submit", {"name": "gpt", "steps": 5}, request_id="r-1")
+        with self.assertLogs("stretto", "WARNING") as logged:
+            self.client(server).call("submit", {"name": "gpt", "steps": 5}, request_id="r-1")
+        self.assertEqual([record.getMessage() for record in logged.records], [MEMORY])
         self.assertEqual([(request.validate_only, request.request_id)
                           for request in server.requests], [(True, "r-1"), (False, "r-1")])
         server.requests.clear()
-        self.client(server).call("submit", {"name": "gpt"}, look=False)
+        with self.assertNoLogs("stretto", "WARNING"):
+            self.client(server).call("submit", {"name": "gpt"}, look=False)
         self.assertEqual([request.validate_only for request in server.requests], [False])
 
     def test_what_a_worker_does_not_find_creates_no_job(self):
@@ -113,7 +121,7 @@ class ClientCases:
             self.client(server).call("submit", {"name": "gpt"})
         self.assertEqual([record.getMessage() for record in logged.records],
                          ["job gpt: not checked: data, weights and checkpoints: "
-                          "no worker is connected"])
+                          "no worker is connected", MEMORY])
         self.assertEqual(len(server.requests), 2)
 
     def test_a_call_to_nobody_names_the_address(self):

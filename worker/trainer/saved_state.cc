@@ -312,15 +312,23 @@ absl::Status CheckSettings(const JobConfig& config, const SavedState& saved) {
   return Refused(saved.name(), absl::StrCat(spec::TextOf(differences), ", as the job says"));
 }
 
+absl::Status CheckTokenizer(const JobConfig& config, const std::string& tokenizer_hash,
+                            const SavedState& saved) {
+  ResumeExpectation expected;
+  if (!config.allow_other_tokenizer) expected.tokenizer_hash = tokenizer_hash;
+  return CheckResumable(saved.name(), saved.state(), expected);
+}
+
 absl::StatusOr<TrainState> Resume(const JobConfig& config, const std::string& tokenizer_hash,
                                   SavedState& saved, RankEngine& engine) {
   const TrainingState& state = saved.state();
   const bool exact = state.spec_hash == config.spec_hash;
   const bool same_run = IsSameRun(config, state);
   ResumeExpectation expected{.spec_hash = "",
-                             .tokenizer_hash = config.allow_other_tokenizer ? "" : tokenizer_hash,
+                             .tokenizer_hash = "",
                              .padded_vocab = config.engine.model.padded_vocab()};
   RETURN_IF_ERROR(CheckSettings(config, saved));
+  RETURN_IF_ERROR(CheckTokenizer(config, tokenizer_hash, saved));
   // Compare the hash last: of a release that kept no settings, earlier checks can often name the
   // field that differs.
   if (state.math_hash.empty() && !exact) expected.tp_size = TpSizeOf(config.engine, 0);

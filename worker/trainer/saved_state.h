@@ -65,10 +65,15 @@ absl::StatusOr<std::unique_ptr<SavedState>> FindSavedState(const JobConfig& conf
 // Errors: FailedPrecondition (names every setting that differs), those of SavedState::settings.
 absl::Status CheckSettings(const JobConfig& config, const SavedState& saved);
 
-// Loads the state into the engine and verifies this rank's share of it. `tokenizer_hash` is that of
-// the data, empty if it is not known; it is compared unless the job allows another one. Until every
-// rank has verified its own, the state must not be used. Errors: DataLoss, FailedPrecondition (of
-// another model, layout or tokenizer), naming file or field.
+// Compares the tokenizer of the data, whose hash is empty if it is not known, with that of the run
+// that wrote the state, unless the job allows another one. Errors: FailedPrecondition (names both).
+absl::Status CheckTokenizer(const JobConfig& config, const std::string& tokenizer_hash,
+                            const SavedState& saved);
+
+// Loads the state into the engine and verifies this rank's share of it, after settings and
+// tokenizer were compared. Until every rank has verified its own, the state must not be used.
+// Errors: DataLoss, FailedPrecondition (of another model, layout or tokenizer), naming file or
+// field.
 absl::StatusOr<TrainState> Resume(const JobConfig& config, const std::string& tokenizer_hash,
                                   SavedState& saved, RankEngine& engine);
 

@@ -1,27 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Asks the planner, a child process, for the memory that the job's programs need, asks the workers
-// of the placement for the memory that they have, and compares the two place by place. Everything
-// except these two queries is pure.
+// Everything but the look at the memory is pure.
 
 #include "coordinator/cli/commands/dry_run.h"
 
 #include <algorithm>
-#include <iterator>
-#include <map>
-#include <set>
 #include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
+#include "coordinator/cli/commands/memory_look.h"
 #include "coordinator/cli/text/resource_name.h"
 #include "coordinator/cli/text/table.h"
-#include "coordinator/cli/yaml/message_text.h"
 #include "coordinator/cli/yaml/spec_yaml.h"
-#include "coordinator/cli/yaml/yaml_tree.h"
 #include "proto/base/printable.h"
-#include "proto/base/status_macros.h"
 #include "proto/base/units.h"
 
 namespace stretto::cli {
@@ -30,97 +22,6 @@ namespace {
 using v1alpha1::Job;
 using v1alpha1::Plan;
 using v1alpha1::Worker;
-
-absl::StatusOr<Plan> PlanWith(const std::string& planner, const v1alpha1::JobSpec& spec,
-                              Interrupt& interrupt) {
-  ASSIGN_OR_RETURN(const std::string json,
-                   RunLimited({planner}, ToJson(spec, false), ChildLimits{}, interrupt));
-  Plan plan;
-  absl::StatusOr<YamlNode> tree = ParseYaml(json, "its answer");
-  const absl::Status status =
-      tree.ok() ? FillMessage(*tree, "its answer", "", &plan, nullptr) : tree.status();
-  if (status.ok()) return plan;
-  return absl::InternalError(absl::StrCat(planner, ": found no plan: ", status.message()));
-}
-
-// Returns the workers of the placement; one that does not answer is left out.
-std::vector<Worker> WorkersOf(const Invocation& invocation, const Job& job) {
-  std::set<std::string> names;
-  for (const auto& rank : job.placement()) names.insert(rank.worker());
-  std::vector<Worker> workers;
-  for (const std::string& name : names) {
-    v1alpha1::GetWorkerRequest request;
-    request.set_name(name);
-    const absl::StatusOr<Worker> worker = invocation.client.GetWorker(request);
-    if (worker.ok()) workers.push_back(*worker);
-  }
-  return workers;
-}
-
-const Worker* FindWorker(const std::vector<Worker>& workers, const std::string& name) {
-  const auto found = std::find_if(workers.begin(), workers.end(),
-                                  [&](const Worker& worker) { return worker.name() == name; });
-  return found == workers.end() ? nullptr : &*found;
-}
-
-const v1alpha1::WorkerDevice* FindDevice(const Worker* worker, int slot) {
-  if (worker == nullptr) return nullptr;
-  for (const auto& device : worker->devices()) {
-    if (device.slot() == slot) return &device;
-  }
-  return nullptr;
-}
-
-// The memory of all cores, summed over the slots' shares. 0 if it is not known.
-int64_t NodeMemory(const Worker& worker) {
-  int64_t bytes = 0;
-  for (const auto& device : worker.devices()) {
-    if (device.kind() != v1alpha1::DEVICE_CUDA) bytes += device.memory_bytes();
-  }
-  return bytes;
-}
-
-// The memory that one place offers, and the memory that the job's ranks need there.
-struct Room {
-  int64_t offered = 0;  // 0: not known
-  int64_t asked = 0;
-};
-
-// Returns the class that a rank is in; null if the plan has none.
-const Plan::Rank* ClassOf(const Plan& plan, int rank) {
-  const auto next = std::find_if(plan.ranks().begin(), plan.ranks().end(),
-                                 [&](const Plan::Rank& planned) { return planned.rank() > rank; });
-  return next == plan.ranks().begin() ? nullptr : &*std::prev(next);
-}
-
-// Returns the places by name: "node a", "worker a, slot 2 (NVIDIA H200 (GPU 0))". Workers of one
-// host share its memory.
-std::map<std::string, Room> Rooms(const v1alpha1::DryRun& run, const std::vector<Worker>& workers) {
-  std::map<std::string, Room> rooms;
-  const bool cuda = run.job().spec().device() == v1alpha1::DEVICE_CUDA;
-  for (const auto& rank : run.job().placement()) {
-    const Plan::Rank* planned = ClassOf(run.plan(), rank.rank());
-    if (planned == nullptr) continue;
-    const Worker* worker = FindWorker(workers, rank.worker());
-    const v1alpha1::WorkerDevice* device = FindDevice(worker, rank.slot());
-    if (worker == nullptr || device == nullptr) {
-      rooms[rank.worker()] = {};
-      continue;
-    }
-    const std::string id = ShortResourceName(rank.worker());
-    Room& room = rooms[cuda ? absl::StrCat("worker ", id, ", slot ", rank.slot(), " (",
-                                           Printable(device->description()), ")")
-                            : absl::StrCat("node ", Printable(worker->host()))];
-    room.asked += planned->bytes();
-    room.offered = cuda ? device->memory_bytes() : NodeMemory(*worker);
-    const int64_t memory = NodeMemory(*worker);
-    if (!run.job().spec().checkpoint().asynchronous() || memory == 0) continue;
-    Room& node = rooms[absl::StrCat("node ", Printable(worker->host()))];
-    node.asked += planned->checkpoint_copy_bytes();
-    node.offered = memory;
-  }
-  return rooms;
-}
 
 std::string PlacementText(const Job& job, const std::vector<Worker>& workers) {
   for (const v1alpha1::Condition& condition : job.conditions()) {
@@ -131,7 +32,7 @@ std::string PlacementText(const Job& job, const std::vector<Worker>& workers) {
   }
   std::vector<std::vector<std::string>> rows;
   for (const auto& rank : job.placement()) {
-    const auto* device = FindDevice(FindWorker(workers, rank.worker()), rank.slot());
+    const auto* device = FindDevice(workers, rank.worker(), rank.slot());
     rows.push_back({absl::StrCat(rank.rank()), ShortResourceName(rank.worker()),
                     absl::StrCat(rank.slot()),
                     device == nullptr ? "-" : Printable(device->description())});
@@ -215,26 +116,15 @@ std::string PlanText(const v1alpha1::DryRun& run, const std::vector<Worker>& wor
                              : "auto_merge_wgrads then takes what is free",
                     ": this is the least it can be.\n");
   }
-  for (const auto& [name, room] : Rooms(run, workers)) {
+  for (const Room& room : RoomsOf(run, workers)) {
     if (room.offered == 0) continue;
-    absl::StrAppend(&out, name, ": ", FormatBytes(room.asked), " of ", FormatBytes(room.offered),
-                    room.asked <= room.offered ? "" : ", does NOT fit", "\n");
+    absl::StrAppend(&out, room.place, ": ", FormatBytes(room.asked), " of ",
+                    FormatBytes(room.offered), room.fits() ? "" : ", does NOT fit", "\n");
   }
   return out;
 }
 
 }  // namespace
-
-std::optional<bool> Fits(const v1alpha1::DryRun& run, const std::vector<Worker>& workers) {
-  const std::map<std::string, Room> rooms = Rooms(run, workers);
-  if (rooms.empty()) return std::nullopt;
-  bool known = true;
-  for (const auto& [name, room] : rooms) {
-    known = known && room.offered > 0;
-    if (room.offered > 0 && room.asked > room.offered) return false;
-  }
-  return known ? std::optional<bool>(true) : std::nullopt;
-}
 
 std::string DryRunText(const v1alpha1::DryRun& run, const std::vector<Worker>& workers) {
   std::string out = absl::StrCat("Spec:\n", ToYaml(run.job().spec()), "\nPlacement:\n",
@@ -246,19 +136,14 @@ std::string DryRunText(const v1alpha1::DryRun& run, const std::vector<Worker>& w
 ExitCode DryRun(const Invocation& invocation, const Job& job, const std::string& planner) {
   v1alpha1::DryRun run;
   *run.mutable_job() = job;
-  const absl::StatusOr<Plan> plan = PlanWith(planner, job.spec(), invocation.interrupt);
-  if (plan.ok()) *run.mutable_plan() = *plan;
-  const std::vector<Worker> workers = WorkersOf(invocation, job);
-  if (const std::optional<bool> fits = Fits(run, workers)) run.set_fits(*fits);
+  const absl::StatusOr<MemoryLook> look = LookAtMemory(invocation, planner, &run);
+  if (!look.ok()) return ReportError(invocation, look.status());
   if (invocation.format == OutputFormat::kTable) {
-    invocation.terminal.out << DryRunText(run, workers);
+    invocation.terminal.out << DryRunText(run, look->workers);
   } else {
     PrintMessage(invocation, run);
   }
-  if (!plan.ok()) {
-    invocation.terminal.err << "no estimate of memory: " << Printable(plan.status().message())
-                            << "\n";
-  }
+  ReportNotCompared(invocation, *look);
   invocation.terminal.err << "job " << ShortResourceName(job.name()) << " is valid"
                           << (run.has_fits() && !run.fits() ? ", but does not fit memory" : "")
                           << "; nothing was stored\n";

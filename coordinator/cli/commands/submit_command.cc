@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/cli/client/reconnector.h"
 #include "coordinator/cli/commands/dry_run.h"
+#include "coordinator/cli/commands/memory_look.h"
 #include "coordinator/cli/commands/watch_commands.h"
 #include "coordinator/cli/text/resource_name.h"
 #include "coordinator/cli/yaml/set_field.h"
@@ -19,6 +20,7 @@
 #include "proto/base/ids.h"
 #include "proto/base/printable.h"
 #include "proto/base/status_macros.h"
+#include "proto/base/units.h"
 #include "proto/spec/job/normalize.h"
 
 namespace stretto::cli {
@@ -60,21 +62,36 @@ void ExplainUnknown(const Invocation& invocation, const absl::Status& status,
       << " to create the job exactly once, whether or not this request arrived.\n";
 }
 
-// Makes all checks of a dry run, as the Python client does, and reports if no worker could look. A
-// job of this name that exists is for the request itself to judge, which may be a repetition.
-absl::Status Look(const Invocation& invocation, v1alpha1::CreateJobRequest request) {
+// Makes all checks of a dry run. Reports what speaks against the job, which is then an error, and
+// what could not be checked. A job of this name that exists is for the request itself to judge,
+// which may be a repetition.
+ExitCode Look(const Invocation& invocation, v1alpha1::CreateJobRequest request,
+              const JobFile& file, const std::string& planner) {
   request.set_validate_only(true);
   const absl::StatusOr<v1alpha1::Job> job = invocation.client.CreateJob(request);
-  if (absl::IsAlreadyExists(job.status())) return absl::OkStatus();
-  RETURN_IF_ERROR(job.status());
+  if (absl::IsAlreadyExists(job.status())) return kOk;
+  if (!job.ok()) return ReportError(invocation, job.status(), &file);
+  std::ostream& err = invocation.terminal.err;
   for (const v1alpha1::Condition& condition : job->conditions()) {
     if (condition.type() != "Inspected" || condition.status() != v1alpha1::Condition::UNKNOWN) {
       continue;
     }
-    invocation.terminal.err << "not checked: data, weights and checkpoints: "
-                            << Printable(condition.message()) << "\n";
+    err << "not checked: data, weights and checkpoints: " << Printable(condition.message()) << "\n";
   }
-  return absl::OkStatus();
+  v1alpha1::DryRun run;
+  *run.mutable_job() = *job;
+  const absl::StatusOr<MemoryLook> look = LookAtMemory(invocation, planner, &run);
+  if (!look.ok()) return ReportError(invocation, look.status());
+  ReportNotCompared(invocation, *look);
+  if (!run.has_fits() || run.fits()) return kOk;
+  for (const Room& room : RoomsOf(run, look->workers)) {
+    if (room.fits()) continue;
+    err << "error: " << Printable(file.file) << ": memory of " << room.place << ": found "
+        << FormatBytes(room.asked) << " for the job, expected at most "
+        << FormatBytes(room.offered) << "\n";
+  }
+  err << "--dry-run shows what takes it; --no-look creates the job all the same\n";
+  return kError;
 }
 
 ExitCode ShowCreated(const Invocation& invocation, const v1alpha1::Job& job,
@@ -99,14 +116,15 @@ ExitCode Send(const Invocation& invocation, const JobFile& file, const SubmitOpt
   *request.mutable_job()->mutable_spec() = file.spec;
   request.set_request_id(options.request_id.empty() ? NewUid() : options.request_id);
   request.set_validate_only(options.dry_run);
-  if (!options.dry_run && !options.no_look) {
-    const absl::Status found = Look(invocation, request);
-    if (!found.ok()) return ReportError(invocation, found, &file);
-  }
-  absl::StatusOr<v1alpha1::Job> job = invocation.client.CreateJob(request);
-  while (ErrorReason(job.status()) == "JOB_ALREADY_EXISTS" && more_names-- > 0) {
-    request.set_job_id(NextName(request.job_id()));
+  absl::StatusOr<v1alpha1::Job> job;
+  while (true) {
+    if (!options.dry_run && !options.no_look) {
+      const ExitCode code = Look(invocation, request, file, options.planner);
+      if (code != kOk) return code;
+    }
     job = invocation.client.CreateJob(request);
+    if (ErrorReason(job.status()) != "JOB_ALREADY_EXISTS" || more_names-- <= 0) break;
+    request.set_job_id(NextName(request.job_id()));
   }
   if (job.ok()) return ShowCreated(invocation, *job, options);
   const ExitCode code = ReportError(invocation, job.status(), &file);

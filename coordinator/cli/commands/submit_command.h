@@ -16,8 +16,8 @@ struct SubmitOptions {
   bool follow = false;
   bool wait = false;
   bool dry_run = false;
-  bool no_look = false;  // do not ask a worker first what the job would find
-  std::string planner;   // path of stretto-planner, for dry_run
+  bool no_look = false;  // create the job without the checks of a dry run
+  std::string planner;   // path of stretto-planner
 };
 
 // Submits the job in `file`; "-" reads standard input.

@@ -179,6 +179,12 @@ class FakeJobs final : public v1alpha1::JobService::Service {
 };
 
 class FakeCluster final : public v1alpha1::ClusterService::Service {
+ public:
+  // Of the one worker that is there.
+  v1alpha1::Worker::State state = v1alpha1::Worker::READY;
+  int64_t node_bytes = int64_t{4} << 30;
+  std::function<grpc::Status()> list = [] { return grpc::Status::OK; };  // answers ListWorkers
+
  private:
   grpc::Status ForgetWorker(grpc::ServerContext*, const v1alpha1::ForgetWorkerRequest* request,
                             v1alpha1::Worker* worker) override {
@@ -193,7 +199,7 @@ class FakeCluster final : public v1alpha1::ClusterService::Service {
                            v1alpha1::ListWorkersResponse* response) override {
     *response->add_workers() = One();
     response->mutable_workers(0)->set_cordon(cordon_);
-    return grpc::Status::OK;
+    return list();
   }
   grpc::Status CordonWorker(grpc::ServerContext*, const v1alpha1::CordonWorkerRequest* request,
                             v1alpha1::Worker* worker) override {
@@ -217,16 +223,20 @@ class FakeCluster final : public v1alpha1::ClusterService::Service {
     *worker = One();
     return grpc::Status::OK;
   }
-  static v1alpha1::Worker One() {
+  v1alpha1::Worker One() const {
     v1alpha1::Worker worker;
     worker.set_name("workers/worker-1");
-    worker.set_state(v1alpha1::Worker::READY);
+    worker.set_state(state);
     worker.set_host("box");
     worker.set_slots(2);
     worker.set_free_slots(1);
     worker.add_jobs("jobs/gpt");
     worker.add_devices()->set_description("cpu core 0");
+    worker.mutable_devices(0)->set_kind(v1alpha1::DEVICE_CPU);
+    worker.mutable_devices(0)->set_memory_bytes(node_bytes);
     worker.add_devices()->set_description("H200 (GPU 0)");
+    worker.mutable_devices(1)->set_slot(1);
+    worker.mutable_devices(1)->set_kind(v1alpha1::DEVICE_CUDA);
     worker.mutable_devices(1)->set_fault("Xid 79");
     return worker;
   }
@@ -265,6 +275,17 @@ inline constexpr char kJobYaml[] =
     "  tp_size: 3\n"
     "steps: 3\n";
 
+inline std::string WriteScript(const std::string& path, const std::string& body) {
+  std::ofstream(path) << "#!/bin/sh\n" << body << "\n";
+  std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+  return path;
+}
+
+// What a planner does that plans one small rank.
+inline constexpr char kSmallPlan[] =
+    "echo '{\"ranks\":[{\"arenas\":[{\"name\":\"activation\",\"bytes\":1048576}],"
+    "\"bytes\":1048576}],\"parameters\":5}'";
+
 // Runs commands against the fakes; `out` and `err` hold what the last one wrote.
 class CommandsTest : public testing::Test {
  protected:
@@ -274,6 +295,7 @@ class CommandsTest : public testing::Test {
     golden_.Hide(dir_, "FOLDER");
     file_ = dir_ + "/job.yaml";
     std::ofstream(file_) << kJobYaml;
+    WritePlanner(kSmallPlan);
     jobs_.watch = [](const auto&, grpc::ServerContext*, WatchWriter* writer) {
       Write(writer, MakeJob("gpt", Job::RUNNING));
       for (int64_t step = 1; step <= 3; ++step) WriteStep(writer, step);
@@ -319,6 +341,7 @@ class CommandsTest : public testing::Test {
     }
     return RunApp(arguments, environment);
   }
+  void WritePlanner(const std::string& body) { WriteScript(dir_ + "/stretto-planner", body); }
   // What the last command wrote to standard error has each of `facts` in it; its words are those of
   // tests/golden/messages/stretto.txt.
   void ExpectMessage(const std::vector<std::string>& facts) { golden_.Add(err(), facts); }

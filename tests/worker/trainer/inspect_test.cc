@@ -4,20 +4,27 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <numeric>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "proto/base/files.h"
+#include "proto/spec/job/settings.h"
 #include "tests/worker/test_files.h"
+#include "worker/checkpoint/checkpoint.h"
 #include "worker/data/indexed_dataset.h"
 #include "worker/data/tokenizer_info.h"
+#include "worker/trainer/job_config.h"
+#include "worker/trainer/settings_file.h"
 
 namespace stretto::trainer {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 
 class InspectTest : public testing::Test {
  protected:
@@ -36,7 +43,7 @@ class InspectTest : public testing::Test {
   }
   v1alpha1::JobSpec& spec() { return *task_.mutable_assign()->mutable_spec(); }
 
-  void WriteData(int tokens) {
+  void WriteData(int tokens, const std::string& tokenizer_hash = std::string(64, 'a')) {
     auto writer = IndexedDatasetWriter::Create(folder_ / "text", TokenType::kU16, true);
     std::vector<int32_t> values(static_cast<size_t>(tokens));
     for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<int32_t>(i % 100);
@@ -45,8 +52,46 @@ class InspectTest : public testing::Test {
     ASSERT_TRUE(WriteTokenizerInfo(folder_ / "text", {.kind = "bytes",
                                                       .vocab_size = 100,
                                                       .end_of_document = 1,
-                                                      .hash = std::string(64, 'a')})
+                                                      .hash = tokenizer_hash})
                     .ok());
+  }
+  // A checkpoint of job "saved", whose settings are those of the job but for `changed`.
+  void WriteCheckpoint(const std::string& tokenizer_hash, const spec::Settings& changed = {}) {
+    const float values[] = {1, 2};
+    const auto shard = WriteShard(folder_ / "saved", 4, {Epoch(1)}, Rank::Of(0),
+                                  {{"w", "F32", {2}, {0}, {2}, values}});
+    ASSERT_TRUE(shard.ok()) << shard.status();
+    spec::Settings settings = spec::SettingsOf(ConfigFrom(task_, Rank::Of(0)).value().spec);
+    for (const auto& [path, value] : changed) settings[path] = value;
+    const TrainingState state{.step = 4,
+                              .updates = 4,
+                              .consumed_samples = 16,
+                              .seed = 1,
+                              .epoch = 1,
+                              .spec_hash = "another",
+                              .math_hash = "another",
+                              .tokenizer_hash = tokenizer_hash,
+                              .padded_vocab = 128,
+                              .world_size = 2,
+                              .tp_size = 2};
+    const auto folder = Commit(folder_ / "saved", state, {*shard}, 0,
+                               {{kSettingsName, SettingsText(settings)}});
+    ASSERT_TRUE(folder.ok()) << folder.status();
+    spec().mutable_checkpoint()->set_resume_from("saved");
+  }
+  // Golden weights with a tokenizer's file beside them, of which the job's model is made.
+  void WriteWeights() {
+    std::filesystem::copy(STRETTO_SOURCE_DIR "/tests/golden/models/gpt2_prefixed",
+                          folder_ / "weights");
+    ASSERT_TRUE(WriteFileAtomic(folder_ / "weights/tokenizer.json", "{}").ok());
+    v1alpha1::ModelSpec& model = *spec().mutable_model();
+    model.Clear();
+    model.set_layers(2);
+    model.set_hidden(40);
+    model.set_heads(4);
+    model.set_vocab_size(131);
+    model.set_sequence_length(16);
+    model.set_initial_weights("hf:weights");
   }
   // "FIELD: MESSAGE" of each problem.
   std::vector<std::string> Problems() {
@@ -85,6 +130,52 @@ TEST_F(InspectTest, WhatIsMissingIsNamedByField) {
   WriteData(10'000);
   EXPECT_THAT(Problems(),
               ElementsAre(HasSubstr("checkpoint.resume_from: read folder " + (folder_ / "gone"))));
+}
+
+TEST_F(InspectTest, WeightsOfAnotherTokenizerAreAProblemUnlessAllowed) {
+  WriteWeights();
+  WriteData(10'000);
+  EXPECT_THAT(Problems(),
+              ElementsAre(AllOf(HasSubstr("data: " + (folder_ / "text") +
+                                          ".tokenizer.json: found tokenizer bytes with hash aaaa"),
+                                HasSubstr("expected that of the weights, " +
+                                          (folder_ / "weights/tokenizer.json")))));
+  spec().mutable_data()->set_allow_other_tokenizer(true);
+  EXPECT_THAT(Problems(), IsEmpty());
+  EXPECT_EQ(InspectJob(task_).facts(2), "initial weights: hf:" + (folder_ / "weights"));
+}
+
+TEST_F(InspectTest, ACheckpointIsFoundAndMayBeOfAShorterRun) {
+  WriteData(10'000);
+  WriteCheckpoint(std::string(64, 'a'), {{"optimizer.decay_steps", "4"}});
+  EXPECT_THAT(Problems(), IsEmpty());
+  EXPECT_EQ(InspectJob(task_).facts(2),
+            "resumes from: " + (folder_ / "saved/step-00000004") + ", step 4");
+}
+
+TEST_F(InspectTest, ACheckpointOfOtherSettingsIsAProblem) {
+  WriteData(10'000);
+  WriteCheckpoint(std::string(64, 'a'), {{"optimizer.beta1", "0.25"}});
+  EXPECT_THAT(Problems(),
+              ElementsAre(AllOf(HasSubstr("checkpoint.resume_from: " +
+                                          (folder_ / "saved/step-00000004") + ": optimizer.beta1"),
+                                HasSubstr("found 0.25, expected 0.9"))));
+}
+
+TEST_F(InspectTest, ACheckpointOfAnotherTokenizerIsAProblemUnlessAllowed) {
+  WriteData(10'000, std::string(64, 'b'));
+  WriteCheckpoint(std::string(64, 'a'));
+  const std::string found = (folder_ / "saved/step-00000004") + ": tokenizer_hash: found aaaa",
+                    expected = "expected bbbb";
+  EXPECT_THAT(Problems(), ElementsAre(AllOf(HasSubstr("checkpoint.resume_from: " + found),
+                                            HasSubstr(expected))));
+  spec().mutable_data()->set_allow_other_tokenizer(true);
+  EXPECT_THAT(Problems(), IsEmpty());
+  // It is named beside other settings, in one answer.
+  spec().mutable_data()->set_allow_other_tokenizer(false);
+  spec().mutable_optimizer()->set_beta1(0.5);
+  EXPECT_THAT(Problems(), ElementsAre(HasSubstr("optimizer.beta1: found 0.9, expected 0.5"),
+                                      HasSubstr(found)));
 }
 
 TEST_F(InspectTest, DataThatIsTooShortIsAProblem) {

@@ -67,19 +67,25 @@ class Inspector {
   }
 
   void LookAtState() {
-    const absl::Status status = CheckState();
-    if (!status.ok()) Problem("checkpoint.resume_from", status);
+    constexpr char kField[] = "checkpoint.resume_from";
+    const auto alone = LocalGroup::Create(1);
+    const absl::StatusOr<std::unique_ptr<SavedState>> saved =
+        FindSavedState(config_, *alone.front());
+    if (!saved.ok()) return Problem(kField, saved.status());
+    if (*saved == nullptr) return;
+    Fact("resumes from", absl::StrCat((*saved)->name(), ", step ", (*saved)->state().step));
+    for (const absl::Status& status : {CheckSettingsOf(**saved), CheckTokenizerOf(**saved)}) {
+      if (!status.ok()) Problem(kField, status);
+    }
   }
 
-  absl::Status CheckState() {
-    const auto alone = LocalGroup::Create(1);
-    ASSIGN_OR_RETURN(const std::unique_ptr<SavedState> saved,
-                     FindSavedState(config_, *alone.front()));
-    if (saved == nullptr) return absl::OkStatus();
-    Fact("resumes from", absl::StrCat(saved->name(), ", step ", saved->state().step));
-    ASSIGN_OR_RETURN(const spec::Settings settings, saved->settings());
+  absl::Status CheckSettingsOf(const SavedState& saved) {
+    ASSIGN_OR_RETURN(const spec::Settings settings, saved.settings());
     TakeDecaySteps(settings, &config_);
-    return CheckSettings(config_, *saved);
+    return CheckSettings(config_, saved);
+  }
+  absl::Status CheckTokenizerOf(const SavedState& saved) const {
+    return CheckTokenizer(config_, data_.has_value() ? data_->tokenizer_hash() : "", saved);
   }
 
   std::string TokensOf(const Sampler& sampler) const {

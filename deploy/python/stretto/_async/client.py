@@ -125,8 +125,9 @@ class AsyncClient:
         """Submits a dict, the path of a job file, or a JobFile. `name` overrides that of the job.
         `dry_run` makes all checks and stores nothing. Otherwise the same checks are made first, as
         `stretto job submit` does: a worker looks whether data, weights and checkpoints exist and
-        fit, which takes up to 6 s. If none can look, a warning is logged that this was not checked.
-        Without `look` the job is created at once. The same `request_id` creates the job once.
+        fit, which takes up to 6 s. What was not checked is logged as a warning: this if no worker
+        can look, and memory always, because `stretto job submit` alone compares it. Without `look`
+        the job is created at once. The same `request_id` creates the job once.
         Errors: InvalidInput; InvalidArgument with the fields that are refused."""
         file = read_job(job)
         request = pb.CreateJobRequest(
@@ -135,9 +136,13 @@ class AsyncClient:
         try:
             if look and not dry_run:
                 await self._look(request)
-            return await self._job_call("CreateJob", request)
+            created = await self._job_call("CreateJob", request)
         except CallError as error:
             raise file.locate(error) from None
+        if look or dry_run:
+            log.warning("job %s: not checked: memory: `stretto job submit` alone compares it",
+                        request.job_id)
+        return created
 
     async def _look(self, request: pb.CreateJobRequest) -> None:
         """Makes all checks of a dry run. A job of this name that exists is for the request itself

@@ -9,13 +9,13 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/cli/local/limited_child.h"
 #include "proto/base/units.h"
+#include "tests/coordinator/cli/commands/dry_runs.h"
 #include "tests/coordinator/cli/fake_coordinator.h"
 
 namespace stretto::cli {
@@ -25,92 +25,7 @@ using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-std::string Script(const std::string& path, const std::string& body) {
-  std::ofstream(path) << "#!/bin/sh\n" << body << "\n";
-  std::filesystem::permissions(path, std::filesystem::perms::owner_all);
-  return path;
-}
-
 // ---- the pure part
-
-v1alpha1::Worker MakeWorker(const std::string& id, const std::string& host, int cores, int gpus) {
-  v1alpha1::Worker worker;
-  worker.set_name("workers/" + id);
-  worker.set_host(host);
-  for (int slot = 0; slot < cores + gpus; ++slot) {
-    auto* device = worker.add_devices();
-    device->set_slot(slot);
-    device->set_kind(slot < cores ? v1alpha1::DEVICE_CPU : v1alpha1::DEVICE_CUDA);
-    device->set_description(slot < cores ? "cpu core" : "GPU");
-    device->set_memory_bytes((slot < cores ? 4 : 80) * kGiB);
-  }
-  return worker;
-}
-
-v1alpha1::DryRun MakeRun(v1alpha1::Device device, const std::vector<std::string>& workers,
-                         int first_slot, int64_t bytes) {
-  v1alpha1::DryRun run;
-  run.mutable_job()->mutable_spec()->set_device(device);
-  for (size_t rank = 0; rank < workers.size(); ++rank) {
-    auto* placement = run.mutable_job()->add_placement();
-    placement->set_rank(static_cast<int>(rank));
-    placement->set_worker("workers/" + workers[rank]);
-    placement->set_slot(first_slot + static_cast<int>(rank));
-    if (rank > 1) continue;  // the others are as the second
-    auto* planned = run.mutable_plan()->add_ranks();
-    planned->set_rank(static_cast<int>(rank));
-    planned->set_count(rank == 0 ? 1 : static_cast<int>(workers.size()) - 1);
-    planned->set_bytes(bytes);
-    planned->set_operations(rank == 0 ? 7 : 6);
-    auto* arena = planned->add_arenas();
-    arena->set_name("activation");
-    arena->set_bytes(bytes);
-  }
-  return run;
-}
-
-TEST(FitsTest, RanksShareTheMemoryOfTheirNode) {
-  const std::vector<v1alpha1::Worker> workers = {MakeWorker("a", "box", 2, 0)};  // 8 GiB
-  EXPECT_EQ(Fits(MakeRun(v1alpha1::DEVICE_CPU, {"a", "a"}, 0, 4 * kGiB), workers), true);
-  EXPECT_EQ(Fits(MakeRun(v1alpha1::DEVICE_CPU, {"a", "a"}, 0, 4 * kGiB + 1), workers), false);
-}
-
-TEST(FitsTest, WorkersOfOneHostShareItsMemory) {
-  const std::vector<v1alpha1::Worker> workers = {MakeWorker("a", "box", 2, 0),
-                                                 MakeWorker("b", "box", 2, 0)};
-  EXPECT_EQ(Fits(MakeRun(v1alpha1::DEVICE_CPU, {"a", "b"}, 0, 4 * kGiB), workers), true);
-  EXPECT_EQ(Fits(MakeRun(v1alpha1::DEVICE_CPU, {"a", "b"}, 0, 5 * kGiB), workers), false);
-}
-
-TEST(FitsTest, AGpuIsARanksOwn) {
-  const std::vector<v1alpha1::Worker> workers = {MakeWorker("a", "box", 2, 2)};
-  EXPECT_EQ(Fits(MakeRun(v1alpha1::DEVICE_CUDA, {"a", "a"}, 2, 80 * kGiB), workers), true);
-  EXPECT_EQ(Fits(MakeRun(v1alpha1::DEVICE_CUDA, {"a", "a"}, 2, 80 * kGiB + 1), workers), false);
-}
-
-// Only those that are asked for must fit. They are in the memory of the node, also those of GPUs.
-TEST(FitsTest, CopiesForCheckpointsNeedRoomOnTheNode) {
-  const std::vector<v1alpha1::Worker> workers = {MakeWorker("a", "box", 2, 2)};  // 8 GiB
-  for (v1alpha1::Device device : {v1alpha1::DEVICE_CPU, v1alpha1::DEVICE_CUDA}) {
-    const bool cuda = device == v1alpha1::DEVICE_CUDA;
-    v1alpha1::DryRun run = MakeRun(device, {"a", "a"}, cuda ? 2 : 0, cuda ? kGiB : kGiB / 2);
-    const int64_t room = cuda ? 8 * kGiB : 7 * kGiB;
-    for (auto& planned : *run.mutable_plan()->mutable_ranks())
-      planned.set_checkpoint_copy_bytes(room / 2);
-    EXPECT_EQ(Fits(run, workers), true);
-    run.mutable_job()->mutable_spec()->mutable_checkpoint()->set_asynchronous(true);
-    EXPECT_EQ(Fits(run, workers), true);
-    run.mutable_plan()->mutable_ranks(1)->set_checkpoint_copy_bytes(room / 2 + 1);
-    EXPECT_EQ(Fits(run, workers), false);
-  }
-}
-
-TEST(FitsTest, WhatIsNotKnownIsNotGuessed) {
-  const std::vector<v1alpha1::Worker> workers = {MakeWorker("a", "box", 1, 0)};
-  EXPECT_EQ(Fits(MakeRun(v1alpha1::DEVICE_CPU, {"a", "b"}, 0, 1), workers), std::nullopt);
-  EXPECT_EQ(Fits(MakeRun(v1alpha1::DEVICE_CPU, {"a", "b"}, 0, 5 * kGiB), workers), false);
-  EXPECT_EQ(Fits(MakeRun(v1alpha1::DEVICE_CPU, {}, 0, 1), workers), std::nullopt);
-}
 
 TEST(DryRunTextTest, ShowsPlacementAndMemoryWithARowForRanksThatAreAlike) {
   const v1alpha1::DryRun run = MakeRun(v1alpha1::DEVICE_CPU, {"a", "a", "a"}, 0, 5 * kGiB);
@@ -164,6 +79,13 @@ TEST(DryRunTextTest, AJobThatWouldWaitSaysWhy) {
                        "1 worker\n"));
 }
 
+TEST(DryRunTextTest, AJobThatWouldWaitIsComparedWithAllWorkers) {
+  const v1alpha1::DryRun run = MakeWaiting(v1alpha1::DEVICE_CPU, 2, 3, 3 * kGiB);
+  EXPECT_THAT(DryRunText(run, {MakeWorker("a", "box", 2, 0), MakeWorker("b", "hall", 1, 0)}),
+              EndsWith("\nnodes of all READY workers: 18.0 GiB of 12.0 GiB, does NOT fit\n"
+                       "largest node, for 2 ranks that share a stage: 6.0 GiB of 8.0 GiB\n"));
+}
+
 TEST(DryRunTextTest, ShowsWhatAWorkerHasFound) {
   v1alpha1::DryRun run;
   auto* condition = run.mutable_job()->add_conditions();
@@ -189,7 +111,7 @@ class RunLimitedTest : public ::testing::Test {
   void TearDown() override { std::filesystem::remove_all(dir_); }
   absl::StatusOr<std::string> Run(const std::string& body, const ChildLimits& limits = {},
                                   const std::string& input = "") {
-    return RunLimited({Script(dir_ + "/program", body)}, input, limits, interrupt_);
+    return RunLimited({WriteScript(dir_ + "/program", body)}, input, limits, interrupt_);
   }
   Interrupt interrupt_;
 };
@@ -239,10 +161,7 @@ TEST_F(RunLimitedTest, AnInterruptEndsIt) {
 // ---- the command
 
 TEST_F(CommandsTest, DryRunStoresNothingAndShowsThePlan) {
-  Script(dir_ + "/stretto-planner",
-         "cat > " + dir_ +
-             "/spec.json; echo '{\"ranks\":[{\"arenas\":[{\"name\":\"activation\","
-             "\"bytes\":1048576}],\"bytes\":1048576}],\"parameters\":5}'");
+  WritePlanner("cat > " + dir_ + "/spec.json; " + kSmallPlan);
   EXPECT_EQ(Run({"job", "submit", file_, "--dry-run"}), kOk) << err();
   EXPECT_TRUE(jobs_.create_request.validate_only());
   EXPECT_THAT(out(), HasSubstr("  tp_size: 3\n"));
@@ -256,13 +175,13 @@ TEST_F(CommandsTest, DryRunStoresNothingAndShowsThePlan) {
 }
 
 TEST_F(CommandsTest, DryRunInJsonIsTheJobWithItsPlan) {
-  Script(dir_ + "/stretto-planner", "echo '{\"parameters\":5}'");
   EXPECT_EQ(Run({"job", "submit", file_, "--dry-run", "-o", "json"}), kOk) << err();
   EXPECT_THAT(out(), HasSubstr("\"name\": \"jobs/gpt\""));
   EXPECT_THAT(out(), HasSubstr("\"parameters\": 5"));
 }
 
 TEST_F(CommandsTest, DryRunWithoutThePlannerSaysSoAndShowsTheRest) {
+  std::filesystem::remove(dir_ + "/stretto-planner");
   EXPECT_EQ(Run({"job", "submit", file_, "--dry-run"}), kOk);
   EXPECT_THAT(out(), HasSubstr("  tp_size: 3\n"));
   EXPECT_THAT(out(), Not(HasSubstr("Memory")));
@@ -270,7 +189,7 @@ TEST_F(CommandsTest, DryRunWithoutThePlannerSaysSoAndShowsTheRest) {
 }
 
 TEST_F(CommandsTest, DryRunRefusesAnAnswerThatIsNoPlan) {
-  Script(dir_ + "/stretto-planner", "echo hello");
+  WritePlanner("echo hello");
   EXPECT_EQ(Run({"job", "submit", file_, "--dry-run"}), kOk);
   ExpectMessage({"memory", dir_ + "/stretto-planner: "});
 }
