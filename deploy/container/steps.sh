@@ -3,16 +3,17 @@
 # The steps of the container images, apart from any container engine: Containerfile runs them, and so does a test in a chroot.
 # On a Debian of the release that packages are for, as root.
 #
-#   steps.sh build SOURCE PACKAGES       installs what a build needs, builds SOURCE and puts the Debian packages into PACKAGES
+#   steps.sh plugin SOURCE BUILD         installs what a build needs, configures BUILD and, with CUDA, links the plug-in there
+#   steps.sh build BUILD PACKAGES        builds the rest and puts the Debian packages into PACKAGES
 #   steps.sh install PACKAGES            installs stretto from there, for a user of fixed number
 #
-# With CUDA_KEYRING, the address of NVIDIA's package cuda-keyring for this Debian, `build` brings the compiler and builds the
-# plug-in too, and `install` installs it and the libraries it opens. Environment:
+# With CUDA_KEYRING, the address of NVIDIA's package cuda-keyring for this Debian, `plugin` brings the compiler, and `install`
+# installs the plug-in too, with the libraries that it opens. Environment:
 #   CUDA_VERSION        of the toolkit, as its packages write it (default: 13-0)
 #   CUDA_ARCHITECTURES  (default: 80;90a;100)
 #   SOURCE_DATE_EPOCH, STRETTO_COMMIT   date and commit that packages name (deploy/package/provenance.sh)
 set -euo pipefail
-usage() { sed -n '3,13s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+usage() { sed -n '3,14s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 
 export DEBIAN_FRONTEND=noninteractive
 cuda_version=${CUDA_VERSION:-13-0}
@@ -30,8 +31,8 @@ cuda_repository() {
   apt-get update -qq
 }
 
-build() {  # SOURCE PACKAGES
-  local source=$1 packages=$2 build
+plugin() {  # SOURCE BUILD
+  local source=$1 build=$2
   local options=(-D STRETTO_CUDA=OFF)
   apt-get update -qq
   "$source/deploy/install_packages.sh"
@@ -42,12 +43,15 @@ build() {  # SOURCE PACKAGES
     options=(-D STRETTO_CUDA=ON "-DSTRETTO_CUDA_ARCHITECTURES=${CUDA_ARCHITECTURES:-80;90a;100}"
       -D "CUDAToolkit_ROOT=/usr/local/cuda-${cuda_version/-/.}")
   fi
-  build=$(mktemp -d)
   cmake -S "$source" -B "$build" -G Ninja -D CMAKE_BUILD_TYPE=Release -D STRETTO_TESTS=OFF -D STRETTO_REPRODUCIBLE=ON "${options[@]}"
+  [[ -z "${CUDA_KEYRING:-}" ]] || cmake --build "$build" --target stretto_cuda
+}
+
+build() {  # BUILD PACKAGES
+  local build=$1 packages=$2
   cmake --build "$build" --target packages
   mkdir -p "$packages"
   cp "$build"/packages/*.deb "$packages/"
-  rm -rf "$build"
 }
 
 install() {  # PACKAGES
@@ -65,6 +69,6 @@ install() {  # PACKAGES
 }
 
 case "${1:-}:$#" in
-  build:3 | install:2) "$@" ;;
+  plugin:3 | build:3 | install:2) "$@" ;;
   *) usage ;;
 esac

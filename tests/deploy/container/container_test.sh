@@ -4,8 +4,8 @@
 #
 #   container_test.sh [--build] SOURCE PACKAGES FOLDER
 #
-# PACKAGES: Debian packages to install; FOLDER: for clean roots. --build: they come from the recipe's own build stage, in a
-# root of its own, which compiles everything (a quarter of an hour on two cores).
+# PACKAGES: Debian packages to install; FOLDER: for clean roots. --build: they come from the recipe's own build stages, in a
+# root of their own, which compile everything (a quarter of an hour on two cores).
 set -euo pipefail
 build=false
 if [[ "$1" == --build ]]; then build=true; shift; fi
@@ -18,7 +18,7 @@ fail() { echo "$*" >&2; exit 1; }
 image=$(tac "$recipe" | sed '/^FROM/q' | tac)
 grep -qE '^USER [1-9][0-9]*:[1-9][0-9]*$' <<<"$image" || fail "the image does not run as a user by number other than root"
 ! grep -q '^HEALTHCHECK' "$recipe" || fail "a HEALTHCHECK beside Kubernetes's probes"
-! grep -E '^FROM' "$recipe" | grep -vE '^FROM (\$\{BASE\}|pinned) AS ' || fail "a stage from another base than BASE"
+! grep -E '^FROM' "$recipe" | grep -vE '^FROM (\$\{BASE\}|pinned|plugin) AS ' || fail "a stage from another base than BASE"
 # The check of the digest, as the recipe has it.
 pinned() { BASE=$1 sh -c "$(sed -n 's/^RUN \(case "\$BASE".*\)$/\1/p' "$recipe")" 2>/dev/null; }
 pinned debian:bookworm-slim@sha256:0 || fail "a base with its digest is refused"
@@ -31,7 +31,8 @@ if $build; then
   root=$(clean_root build)
   mkdir "$root/source"
   git -C "$source" ls-files -z --cached --others --exclude-standard | tar -C "$source" --null -T - -cf - | tar -C "$root/source" -xf -
-  in_root "$root" /source/deploy/container/steps.sh build /source /packages
+  in_root "$root" /source/deploy/container/steps.sh plugin /source /build
+  in_root "$root" /source/deploy/container/steps.sh build /build /packages
   packages=$root/packages
 fi
 root=$(clean_root runtime)

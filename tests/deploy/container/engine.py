@@ -71,8 +71,8 @@ class Engine:
         return json.loads(self.podman(*arguments).stdout)
 
     @staticmethod
-    def _run(command, check=True, **options):
-        done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=300, **options)
+    def _run(command, check=True, timeout=300, **options):
+        done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=timeout, **options)
         if check and done.returncode != 0:
             sys.exit(f"{' '.join(map(str, command))} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
         return done

@@ -5,7 +5,7 @@ trains; and the pods of the committed manifest, two workers on a bridge, train o
 
   image_test.py SOURCE PACKAGES FOLDER
 
-PACKAGES: Debian packages to install, in place of the recipe's build stage, which compiles everything. FOLDER: the
+PACKAGES: Debian packages to install, in place of the recipe's build stages, which compile everything. FOLDER: the
 build, for its client, for clean roots, which stay, and for images, which go.
 
 The pods are played with what podman 4.3 lacks put in: secrets and claims are folders, variables are filled in, the service
@@ -17,14 +17,13 @@ import json
 import os
 import pathlib
 import re
-import shutil
-import subprocess
 import sys
 import time
 import urllib.request
 
 import yaml
 from engine import Engine, need, skip
+from recipe import base_image, build_from_packages
 
 SOURCE, PACKAGES, FOLDER = (pathlib.Path(argument).resolve() for argument in sys.argv[1:4])
 sys.path.insert(0, str(SOURCE / "tests/deploy/kubernetes"))
@@ -35,38 +34,8 @@ USER, SERVICE, IMAGE = 10001, "stretto-coordinator.stretto.svc", "localhost/stre
 GIB = 2**30
 
 
-def base_image(engine):
-    """An image of this machine's Debian; returns its name with its digest, which the recipe wants."""
-    script = ('. "$1"; clean_root_begin "$2"; echo "base $clean_root_base"; clean_root_sources >"$3"')
-    sources = engine.folder / "sources.list"
-    made = subprocess.run(["bash", "-euo", "pipefail", "-c", script, "bash", SOURCE / "tests/deploy/package/clean_root.sh",
-                           FOLDER / "clean_root", sources], capture_output=True, text=True)
-    if made.returncode == 77:
-        skip(made.stdout.strip().removeprefix("skipped: "))
-    found = re.search(r"^base (.*)$", made.stdout, re.M)
-    assert made.returncode == 0 and found, made
-    root = engine.folder / "base.tar"
-    subprocess.run(["zstd", "-q", "-d", found[1], "-o", root], check=True)
-    container = engine.buildah("from", "scratch").stdout.strip()
-    engine.buildah("add", container, root, "/")
-    engine.buildah("copy", container, sources, "/etc/apt/sources.list")
-    engine.buildah("commit", "--rm", container, "localhost/base")
-    root.unlink()
-    digest = engine.buildah("images", "--format", "{{.Digest}}", "localhost/base").stdout.strip()
-    return f"localhost/base@{digest}"
-
-
 def build(engine):
-    context = engine.folder / "context"
-    (context / "deploy/container").mkdir(parents=True)
-    shutil.copy(SOURCE / "deploy/container/steps.sh", context / "deploy/container")
-    shutil.copytree(PACKAGES, context / "packages", ignore=lambda _, names: [one for one in names if not one.endswith(".deb")])
-    recipe = (SOURCE / "deploy/container/Containerfile").read_text()
-    recipe, compiled = re.subn(r"^COPY \. /source\nRUN /source/.* build .*$", "COPY packages /packages", recipe, flags=re.M)
-    assert compiled == 1, "the recipe's build stage is another one than this test replaces"
-    (context / "Containerfile").write_text(recipe)
-    engine.buildah("bud", "--isolation", "chroot", "--build-arg", f"BASE={base_image(engine)}", "--target", "stretto",
-                   "--tag", IMAGE, "--file", context / "Containerfile", context)
+    build_from_packages(engine, SOURCE, PACKAGES, base_image(engine, SOURCE, FOLDER), IMAGE)
 
 
 def one_container_trains(engine):
