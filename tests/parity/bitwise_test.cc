@@ -75,6 +75,27 @@ std::vector<Layout> WovenLayouts() {
   return layouts;
 }
 
+// As many ranks as a node has GPUs, each with one head.
+TEST(HelixTest, EightRanksHaveTheBitsOfTheirSerialOracle) {
+  for (Family family : {Family::kGpt, Family::kLlama}) {
+    for (bool sequence_parallel : {false, true}) {
+      ModelSpec model = ModelOf(family);
+      model.hidden = 32;
+      model.heads = 8;
+      model.kv_heads = 8;
+      const Layout layout = {.family = family,
+                             .schedule = "helix",
+                             .tp_size = 8,
+                             .slices = {1, 1},
+                             .sequence_parallel = sequence_parallel,
+                             .micro_batches = 3};
+      const EngineSpec spec = stretto::SpecOf(layout, model);
+      const Result oracle = Train(spec, {.variant = Variant::kSerialOracle, .steps = 2});
+      ExpectSameBits(oracle, Train(spec, {.steps = 2, .max_delay = absl::Microseconds(150)}));
+    }
+  }
+}
+
 // One stage of two chunks, two and four, with as few micro-batches as they take and with more.
 std::vector<Layout> FoldedLayouts() {
   std::vector<Layout> layouts;

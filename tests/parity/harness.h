@@ -35,9 +35,10 @@ struct Machine {
 };
 using MakeMachine = std::function<Machine(const std::vector<RankPlan>&, const Options&)>;
 
-inline Machine CpuMachine(const std::vector<RankPlan>& plans, const Options& options) {
+// Takes the communicators of its groups from `groups`.
+inline Machine CpuMachineOn(LocalGroups groups, const std::vector<RankPlan>& plans,
+                            const Options& options) {
   Machine machine;
-  LocalGroups groups;
   for (size_t rank = 0; rank < plans.size(); ++rank) {
     const std::shared_ptr<Ops> ops = MakeCpuOps();
     CpuExecutorOptions executor_options;
@@ -57,6 +58,10 @@ inline Machine CpuMachine(const std::vector<RankPlan>& plans, const Options& opt
     machine.ground.push_back(ops);
   }
   return machine;
+}
+
+inline Machine CpuMachine(const std::vector<RankPlan>& plans, const Options& options) {
+  return CpuMachineOn(LocalGroups(), plans, options);
 }
 
 // All ranks of a job.

@@ -152,6 +152,35 @@ TEST(ValuesTest, SwappedMicroBatchesAreRejected) {
   ExpectRejected(Checked(spec, Expand(step)), "bwd mb1 s0");
 }
 
+// helix, and the first of two folded stages.
+std::vector<EngineSpec> WovenSpecs() {
+  Layout layout = {.schedule = "helix", .slices = {1, 1}, .micro_batches = 4, .layers = 4};
+  const EngineSpec helix = SpecOf(layout);
+  layout.pp_size = 2;
+  return {helix, SpecOf(InOrder(layout, "folded"))};
+}
+
+// The micro-batches of the two strands of a cell, in each cell in turn.
+TEST(ValuesTest, SwappedStrandsOfACellAreRejected) {
+  for (const EngineSpec& spec : WovenSpecs()) {
+    const StepProgram step = PlanOf(spec).step;
+    ASSERT_EQ(Checked(spec, Expand(step)), absl::OkStatus());
+    int cells = 0;
+    for (const WovenUnit& woven : WovenUnits(step)) {
+      for (InstanceId id : step.instances.ids()) {
+        if (step.instances[id].unit != woven.unit) continue;
+        StepProgram swapped = step;
+        std::vector<int>& strands = swapped.instances[id].micro_batches;
+        ASSERT_GE(strands.size(), 2u);
+        std::swap(strands[0], strands[1]);
+        EXPECT_FALSE(Checked(spec, Expand(swapped)).ok()) << spec.schedule.name;
+        ++cells;
+      }
+    }
+    EXPECT_GT(cells, 2);
+  }
+}
+
 TEST(ValuesTest, SwappedContributionsAreRejected) {
   const EngineSpec spec = SpecOf(Domino({1, 1}, 2));
   StepProgram step = Emit(spec, 0).step;
@@ -186,23 +215,26 @@ TEST(ValuesTest, ACloneOfTheWrongLayerIsRejected) {
 
 // Each operand that has several copies takes the next one, in the first operation that reads it.
 TEST(ValuesTest, ACopyOffByOneAfterMemoryPlanningIsRejected) {
-  const EngineSpec spec = SpecOf(Domino({1, 1}, 3));
-  const RankPlan plan = PlanOf(spec);
-  std::set<BufferId> tried;
-  for (OpId id : plan.program.ops.ids()) {
-    for (BufferId in : plan.program.ops[id].in) {
-      const std::string& name = plan.program.buffers[in].name;
-      const size_t copy = name.find('#');
-      if (copy == std::string::npos || !tried.insert(in).second) continue;
-      Program program = plan.program;
-      const std::string next = name.substr(copy) == "#0" ? "#1" : "#0";
-      for (BufferId& operand : program.ops[id].in) {
-        if (operand == in) operand = Named(program, name.substr(0, copy) + next);
+  std::vector<EngineSpec> specs = WovenSpecs();
+  specs.push_back(SpecOf(Domino({1, 1}, 3)));
+  for (const EngineSpec& spec : specs) {
+    const RankPlan plan = PlanOf(spec);
+    std::set<BufferId> tried;
+    for (OpId id : plan.program.ops.ids()) {
+      for (BufferId in : plan.program.ops[id].in) {
+        const std::string& name = plan.program.buffers[in].name;
+        const size_t copy = name.find('#');
+        if (copy == std::string::npos || !tried.insert(in).second) continue;
+        Program program = plan.program;
+        const std::string next = name.substr(copy) == "#0" ? "#1" : "#0";
+        for (BufferId& operand : program.ops[id].in) {
+          if (operand == in) operand = Named(program, name.substr(0, copy) + next);
+        }
+        EXPECT_FALSE(Checked(spec, program, 0, &plan.arenas).ok()) << PrintOp(program, id);
       }
-      EXPECT_FALSE(Checked(spec, program, 0, &plan.arenas).ok()) << PrintOp(program, id);
     }
+    EXPECT_FALSE(tried.empty());
   }
-  EXPECT_FALSE(tried.empty());
 }
 
 TEST(ValuesTest, AReceiveOfAnotherMicroBatchIsRejected) {
