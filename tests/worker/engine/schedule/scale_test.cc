@@ -11,8 +11,10 @@
 
 #include "gtest/gtest.h"
 #include "proto/spec/pipelines.h"
+#include "tests/worker/engine/schedule/search/costs.h"
 #include "tests/worker/engine/specs.h"
 #include "worker/engine/program/skeleton.h"
+#include "worker/engine/schedule/search/find_weave.h"
 
 namespace stretto {
 namespace {
@@ -58,6 +60,25 @@ TEST(ScaleTest, WovenMicroBatchesAreProvedAndPlannedInASecond) {
   }
   std::cout << "woven in " << least << " s\n";
   EXPECT_LT(least, kBoundSeconds / 2);
+}
+
+// The cell with the most operations, in one slice and in two.
+TEST(ScaleTest, APlanForNinetySixLayersIsFoundInAFifthOfASecond) {
+  for (const std::vector<int>& slices : {std::vector<int>{2}, {1, 1}}) {
+    Layout layout = {.schedule = "helix", .slices = slices, .micro_batches = 3, .layers = 96};
+    layout.sequence_parallel = true;
+    const absl::StatusOr<RankPlan> draft = DraftPlan(LargeSpec(layout), 0);
+    ASSERT_TRUE(draft.ok()) << draft.status();
+    double least = kBoundSeconds;
+    for (int run = 0; run < 3 && least >= kBoundSeconds / 10; ++run) {
+      const std::clock_t start = std::clock();
+      const auto found = FindWeaves({&draft->step}, LargeCosts(0.5));
+      least = std::min(least, SecondsSince(start));
+      ASSERT_TRUE(found.ok()) << found.status();
+    }
+    std::cout << slices.size() << " slices: found in " << least << " s\n";
+    EXPECT_LT(least, kBoundSeconds / 10);
+  }
 }
 
 // Units of sixteen leave nothing to shorten: every pass works on the whole step, and so does the

@@ -41,7 +41,7 @@ struct State {
 
 class Blocks {
  public:
-  explicit Blocks(const CellItems& cell) : cell_(cell) {
+  Blocks(const CellItems& cell, int most_items) : cell_(cell), most_items_(most_items) {
     std::vector<std::pair<int, int>> flight_of(cell.ops.size(), {-1, -1});  // queue, item
     for (int q = 0; q < kSegments; ++q) {
       for (const CellItem& item : cell.queues[Of(q)]) AddItem(q, item, &flight_of);
@@ -115,7 +115,7 @@ class Blocks {
     }
   }
   int LastOf(int q, const PerQueue<int>& from) const {
-    return std::min(size_[Of(q)], from[Of(q)] + kMostBlockItems);
+    return std::min(size_[Of(q)], from[Of(q)] + most_items_);
   }
 
   // The items of a queue in one block, as one.
@@ -206,6 +206,7 @@ class Blocks {
   }
 
   const CellItems& cell_;
+  const int most_items_;
   PerQueue<std::vector<BlockItem>> items_;
   PerQueue<int> size_ = {};
   std::vector<State> states_;  // by items played, then by flights
@@ -213,7 +214,7 @@ class Blocks {
 
 }  // namespace
 
-absl::StatusOr<CellPlan> BlockPlan(const CellItems& cell) {
+absl::StatusOr<CellPlan> BlockPlan(const CellItems& cell, int most_items) {
   // The embedding of the next micro-batch comes before the other items of forward.
   constexpr auto kForward = static_cast<size_t>(Queue::kForward),
                  kNext = static_cast<size_t>(Queue::kNext);
@@ -227,7 +228,7 @@ absl::StatusOr<CellPlan> BlockPlan(const CellItems& cell) {
   std::vector<CellItem>& forward = three.queues[kForward];
   forward.insert(forward.begin(), cell.queues[kNext].begin(), cell.queues[kNext].end());
   three.queues[kNext].clear();
-  ASSIGN_OR_RETURN(CellPlan plan, Blocks(three).Solve());
+  ASSIGN_OR_RETURN(CellPlan plan, Blocks(three, most_items).Solve());
   int next = 0;
   for (Queue& queue : plan.order) {
     if (queue == Queue::kForward && next++ < moved) queue = Queue::kNext;

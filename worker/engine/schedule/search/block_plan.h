@@ -8,14 +8,15 @@
 
 namespace stretto {
 
-// The most items of one queue in a block.
-inline constexpr int kMostBlockItems = 4;
+// The most items of one queue in a block. More of them change no plan of the models and links of
+// FindWeaveTest.LongerBlocksAreNoShorter, and multiply the time of the search.
+inline constexpr int kMostBlockItems = 8;
 
 // The embedding of the next micro-batch is the first of forward.
 //
 // A block starts when all that came before is done. It begins with the collectives that ended the
 // segment of a strand in the block before, at most one strand's on each lane. Then it computes a
-// segment of each queue, up to kMostBlockItems items in a row, in the best of the six orders. A
+// segment of each queue, up to `most_items` items in a row, in the best of the six orders. A
 // segment waits for the collectives of its own strand, weight gradients for those that they need.
 // Only the last item of a segment may end with collectives. An item that communicates and then
 // computes has a block of its own.
@@ -24,6 +25,6 @@ inline constexpr int kMostBlockItems = 4;
 // product of the lengths of the queues: for cells of a few layers. The time of the plan is that
 // with barriers; without them its order takes no longer. Errors: InvalidArgument, if no sequence of
 // blocks plays all items.
-absl::StatusOr<CellPlan> BlockPlan(const CellItems& cell);
+absl::StatusOr<CellPlan> BlockPlan(const CellItems& cell, int most_items = kMostBlockItems);
 
 }  // namespace stretto

@@ -8,6 +8,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/worker/engine/schedule/search/every_blocks.h"
 #include "tests/worker/engine/schedule/search/every_merge.h"
 #include "tests/worker/engine/schedule/search/random_cell.h"
 #include "worker/engine/schedule/search/block_plan.h"
@@ -118,6 +119,24 @@ TEST(EventPlanTest, QueuesThatWaitForEachOtherAreRefused) {
   cell.queues[1] = {{.begin = 1, .end = 2, .behind = {1, 0, 0, 0}}};
   EXPECT_EQ(EventPlan(cell).status().message(), "the queues of a cell wait for each other");
   EXPECT_EQ(BlockPlan(cell).status().message(), "no sequence of blocks plays the cell");
+}
+
+TEST(BlockPlanTest, TheShortestOfAllSequencesOfBlocks) {
+  CellMaker maker(6);
+  int narrow = 0;
+  for (int run = 0; run < 150; ++run) {
+    const CellItems cell = maker.Make({maker.Below(5), maker.Below(5), maker.Below(3), 0});
+    double before = 0;
+    for (int most_items : {1, 2, 3}) {
+      const absl::StatusOr<CellPlan> blocks = BlockPlan(cell, most_items);
+      ASSERT_TRUE(blocks.ok()) << blocks.status() << " in run " << run;
+      EXPECT_EQ(blocks->seconds, EveryBlocks(cell, most_items).shortest())
+          << "run " << run << ", blocks of up to " << most_items;
+      narrow += before > blocks->seconds ? 1 : 0;
+      before = blocks->seconds;
+    }
+  }
+  EXPECT_GT(narrow, 5);  // the most items of a block decide
 }
 
 TEST(BlockPlanTest, BarriersCostTimeAndTheOrderWithoutThemDoesNot) {

@@ -15,6 +15,7 @@
 #include "tests/worker/engine/specs.h"
 #include "worker/engine/exec/backend_sim/timeline.h"
 #include "worker/engine/schedule/reorder/expand_unit.h"
+#include "worker/engine/schedule/search/block_plan.h"
 #include "worker/engine/schedule/search/event_plan.h"
 #include "worker/engine/schedule/search/judge.h"
 #include "worker/engine/schedule/search/woven_cell.h"
@@ -127,6 +128,23 @@ TEST(FindWeaveTest, BlocksTakeLongerThanEvents) {
     EXPECT_LE(events.seconds, blocks.seconds + kRounding) << Describe(layout);
     EXPECT_LE(SimulatedCell(Woven(spec, blocks.plan), cost), blocks.seconds + kRounding)
         << Describe(layout);
+  }
+}
+
+// The search of blocks is exact up to kMostBlockItems; no longer ones are of use.
+TEST(FindWeaveTest, LongerBlocksAreNoShorter) {
+  for (const Layout& layout : ManyHelices(1)) {
+    const absl::StatusOr<RankPlan> given = DraftPlan(LargeSpec(layout), 0);
+    ASSERT_TRUE(given.ok()) << given.status();
+    for (double gbps : {0.25, 0.5, 1.0, 2.0}) {
+      const absl::StatusOr<WovenCell> woven = CellOf(given->step, LargeCosts(gbps));
+      ASSERT_TRUE(woven.ok()) << woven.status();
+      const absl::StatusOr<CellPlan> blocks = BlockPlan(woven->cell),
+                                     longer = BlockPlan(woven->cell, 2 * kMostBlockItems);
+      ASSERT_TRUE(blocks.ok() && longer.ok()) << blocks.status() << longer.status();
+      EXPECT_NEAR(blocks->seconds, longer->seconds, kRounding)
+          << Describe(layout) << " at " << gbps << " Gbit/s";
+    }
   }
 }
 
