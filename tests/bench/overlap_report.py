@@ -58,7 +58,7 @@ def compare(result, peer, is_disturbed):
 
 def table(report):
     head = ("schedule", "sequences", "slices", "splits", "t_overlap", "/ideal", "/pairs", "/serial",
-            "tax", "hidden fwd", "(ceiling)", "hidden bwd", "(ceiling)", "paired", "(ceiling)",
+            "tax", "plan/bound", "hidden fwd", "(ceiling)", "hidden bwd", "(ceiling)", "paired", "(ceiling)",
             "simulated/t", "slowdown", "activations", "tokens/s", "peer/t")
     rows = [head]
 
@@ -74,7 +74,10 @@ def table(report):
             (f" {s['plan']}" if s["plan"] else ""), f"{s['micro_batches']} x {s['batch']}",
             str(s["slices"]), str(s["splits"]), f"{t:.3f} s", ratio(t, s["t_ideal"]),
             ratio(t if pairs else None, pairs), ratio(t, s["t_serial"]),
-            ratio(s["t_comp_sliced"], s["t_comp"]), ratio(s["hidden_forward"], form=".1%"),
+            ratio(s["t_comp_sliced"], s["t_comp"]),
+            # Of a search, so a disturbed run does not matter.
+            format(s["plan_over_bound"], ".3f") if s["plan_over_bound"] else "-",
+            ratio(s["hidden_forward"], form=".1%"),
             ratio(s["hidden_ceiling_forward"], form=".1%"),
             ratio(s["hidden_backward"], form=".1%"),
             ratio(s["hidden_ceiling_backward"], form=".1%"), ratio(s["hidden_paired"], form=".1%"),

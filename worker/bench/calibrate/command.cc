@@ -58,10 +58,10 @@ absl::StatusOr<Work> WorkOf(const OverlapOptions& options) {
                       .address = options.address}};
   work.specs.push_back(options.Unsliced());
   for (const std::string& schedule : bench::SchedulesOf(options)) {
-    for (auto& [spec, plan] : bench::ChoicesOf(options, schedule)) {
+    for (bench::Choice& choice : bench::ChoicesOf(options, schedule)) {
       // Each spec comes once per plan.
-      if (!plan.empty() && plan != bench::PlansOf(options).front()) continue;
-      if (trainer::Validate(spec).ok()) work.specs.push_back(std::move(spec));
+      if (!choice.plan.empty() && choice.plan != bench::PlansOf(options).front()) continue;
+      if (trainer::Validate(choice.spec).ok()) work.specs.push_back(std::move(choice.spec));
     }
   }
   return work;

@@ -13,7 +13,8 @@ std::vector<std::string> SchedulesOf(const OverlapOptions& options);
 
 struct Choice {
   EngineSpec spec;
-  std::string plan = {};  // of plans.h, which `spec` has after SetPlan; empty: nothing is woven
+  std::string plan = {};       // of plans.h; empty: nothing is woven
+  double plan_over_bound = 0;  // what SetPlan fills in; 0: not known
 };
 
 // Returns every combination of slices, splits, deferrals, sequence parallelism and plans, also

@@ -104,7 +104,7 @@ class Comparer {
         refused = valid;
         continue;
       }
-      if (const absl::Status set = SetPlan(choice.plan, options_.costs, &choice.spec); !set.ok()) {
+      if (const absl::Status set = SetPlan(options_.costs, &choice); !set.ok()) {
         if (options_.costs) return set;
         refused = set;  // it needs costs; other plans may not
         say_(absl::StrCat(Describe(choice), ": left out: ", set.message()));

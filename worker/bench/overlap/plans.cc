@@ -14,17 +14,20 @@ std::vector<std::string> PlansOf(const OverlapOptions& options) {
                        : std::vector<std::string>{kDefaultPlan};
 }
 
-absl::Status SetPlan(const std::string& plan, const std::optional<CostProfile>& costs,
-                     EngineSpec* spec) {
-  if (plan.empty() || plan == kDefaultPlan) return absl::OkStatus();
+absl::Status SetPlan(const std::optional<CostProfile>& costs, Choice* choice) {
+  const std::string& plan = choice->plan;
+  const bool given = plan == kDefaultPlan;
+  if (plan.empty() || (given && !costs)) return absl::OkStatus();
   if (!costs) {
     return absl::InvalidArgumentError(
         absl::StrCat("--plans: found '", plan, "' without --costs, expected ", kDefaultPlan));
   }
   const WeaveForm form = plan == kBlocksPlan ? WeaveForm::kBlocks : WeaveForm::kEvents;
-  ASSIGN_OR_RETURN(const RankPlan draft, DraftPlan(*spec, 0));
+  ASSIGN_OR_RETURN(const RankPlan draft, DraftPlan(choice->spec, 0));
   ASSIGN_OR_RETURN(const auto found, FindWeaves({&draft.step}, ModelOf(*costs), "", form));
-  spec->schedule.weave = PrintWeaves(found);
+  const FoundWeave& cell = found.front();  // a step without stages has one
+  choice->plan_over_bound = (given ? cell.given_seconds : cell.seconds) / cell.lower_bound;
+  if (!given) choice->spec.schedule.weave = PrintWeaves(found);
   return absl::OkStatus();
 }
 

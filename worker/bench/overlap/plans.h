@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "worker/bench/options/overlap_options.h"
+#include "worker/bench/overlap/choices.h"
 
 namespace stretto::bench {
 
@@ -17,10 +18,11 @@ inline constexpr char kDefaultPlan[] = "default", kFoundPlan[] = "found", kBlock
 // Returns the names to try: those of `--plans`, or else the default and, with costs, the found one.
 std::vector<std::string> PlansOf(const OverlapOptions& options);
 
-// Gives a spec the plan of that name; nothing if it is empty, as it is where nothing is woven.
-// Deterministic, so that all ranks, which have the same costs, have the same plan. Errors:
-// InvalidArgument, for a plan that must be found without costs; those of FindWeaves.
-absl::Status SetPlan(const std::string& plan, const std::optional<CostProfile>& costs,
-                     EngineSpec* spec);
+// Gives the spec of a choice the plan that it names; nothing if it names none. With costs, also
+// notes by how much the cell takes longer in that plan than the lower bound of all plans. That of
+// the plan with barriers is its time with them, without contention. Deterministic, so that all ranks, which have the
+// same costs, have the same plan. Errors: InvalidArgument, for a plan that must be found without
+// costs; those of FindWeaves.
+absl::Status SetPlan(const std::optional<CostProfile>& costs, Choice* choice);
 
 }  // namespace stretto::bench

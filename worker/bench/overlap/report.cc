@@ -44,8 +44,10 @@ Json ChoiceOf(const Choice& choice) {
                {"splits", spec.schedule.splits},
                {"sequence_parallel", spec.schedule.sequence_parallel},
                {"defer_wgrads", spec.schedule.defer_wgrads},
-               {"plan", nullptr}};
+               {"plan", nullptr},
+               {"plan_over_bound", nullptr}};
   if (!choice.plan.empty()) json["plan"] = choice.plan;
+  if (choice.plan_over_bound > 0) json["plan_over_bound"] = choice.plan_over_bound;
   return json;
 }
 

@@ -205,15 +205,16 @@ TEST_F(OverlapTest, PlansOfAWeaveAreMeasuredBesideEachOther) {
   std::vector<std::string> expected;
   std::set<std::string> programs;
   for (const char* plan : {"default", "found", "blocks"}) {
-    EngineSpec spec = woven;
-    ASSERT_EQ(SetPlan(plan, costs, &spec), absl::OkStatus());
-    if (programs.insert(Print(BuildPlan(spec, 0)->program)).second) expected.push_back(plan);
+    Choice choice = {.spec = woven, .plan = plan};
+    ASSERT_EQ(SetPlan(costs, &choice), absl::OkStatus());
+    if (programs.insert(Print(BuildPlan(choice.spec, 0)->program)).second) expected.push_back(plan);
   }
   ASSERT_GT(expected.size(), 1u);
   std::vector<std::string> measured;
   const Json result = Result();
   for (const Json& row : result["schedules"]) {
     measured.push_back(row["plan"]);
+    EXPECT_GT(row["plan_over_bound"], 0.99);
     EXPECT_THAT(row["parity"].get<std::string>(), HasSubstr("bitwise equal"));
   }
   EXPECT_EQ(measured, expected);

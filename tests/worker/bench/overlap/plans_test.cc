@@ -43,25 +43,32 @@ TEST(PlansTest, OnlySchedulesThatWeaveHaveThem) {
             "helix, 3 x 2 sequences, slices 1, splits 1, blocks plan");
 }
 
+Choice Helix(const std::string& plan) {
+  Choice choice = {.spec = Options().Unsliced(), .plan = plan};
+  choice.spec.schedule.name = "helix";
+  return choice;
+}
+
 TEST(PlansTest, PlansAreFoundForTheCosts) {
-  EngineSpec spec = Options().Unsliced();
-  spec.schedule.name = "helix";
-  const std::optional<CostProfile> costs = MadeUpCosts({spec});
-  EngineSpec given = spec, found = spec, blocks = spec;
-  EXPECT_EQ(SetPlan("default", costs, &given), absl::OkStatus());
-  EXPECT_EQ(SetPlan("found", costs, &found), absl::OkStatus());
-  EXPECT_EQ(SetPlan("blocks", costs, &blocks), absl::OkStatus());
-  EXPECT_EQ(given.schedule.weave, "");
-  EXPECT_NE(found.schedule.weave, "");
-  EXPECT_NE(blocks.schedule.weave, "");
-  EXPECT_NE(found.schedule.weave, blocks.schedule.weave);
+  Choice given = Helix("default"), found = Helix("found"), blocks = Helix("blocks");
+  const std::optional<CostProfile> costs = MadeUpCosts({given.spec});
+  for (Choice* choice : {&given, &found, &blocks}) {
+    EXPECT_EQ(SetPlan(costs, choice), absl::OkStatus());
+    EXPECT_GE(choice->plan_over_bound, 1 - 1e-6) << choice->plan;  // times are whole ns
+  }
+  EXPECT_EQ(given.spec.schedule.weave, "");
+  EXPECT_NE(found.spec.schedule.weave, "");
+  EXPECT_NE(blocks.spec.schedule.weave, "");
+  EXPECT_NE(found.spec.schedule.weave, blocks.spec.schedule.weave);
+  EXPECT_LE(found.plan_over_bound, given.plan_over_bound);
 }
 
 TEST(PlansTest, NothingIsFoundWithoutCosts) {
-  EngineSpec spec = Options().Unsliced();
-  spec.schedule.name = "helix";
-  EXPECT_EQ(SetPlan("found", std::nullopt, &spec),
+  Choice found = Helix("found"), given = Helix("default");
+  EXPECT_EQ(SetPlan(std::nullopt, &found),
             absl::InvalidArgumentError("--plans: found 'found' without --costs, expected default"));
+  EXPECT_EQ(SetPlan(std::nullopt, &given), absl::OkStatus());
+  EXPECT_EQ(given.plan_over_bound, 0);
 }
 
 }  // namespace
