@@ -83,6 +83,16 @@ TEST_F(TraceTest, SlicesNestAndTimesAgreeWithTheLedger) {
       }
     }
   }
+  // The simulator finds the costs of all operations in it: no step of a machine that is so slow
+  // would end in a second.
+  const std::string file = Path("costs.json");
+  ASSERT_EQ(Stretto({"job", "trace", "traced", "--steps", "2:6", "-f", file}).code, 0);
+  Process sim({absl::StrCat(STRETTO_BINARY_DIR, "/stretto-bench"), "sim", "--model", "gpt-tiny",
+               "--tp", "2", "--schedule", "domino_row", "--slices", "2", "--gflops", "0.000001",
+               "--membw", "0.000001", "--costs", file, "--json"},
+              Path("sim"));
+  EXPECT_EQ(sim.Wait(), 0) << sim.err();
+  EXPECT_LT(Json::parse(sim.out()).at("step_seconds"), 1) << sim.out();
   // What WatchJob tells of rank 0 is what was recorded.
   const std::vector<Json> steps = Steps("traced");
   ASSERT_EQ(steps.size(), 6u);

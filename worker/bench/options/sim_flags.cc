@@ -49,7 +49,8 @@ void AddMachineFlags(CLI::App& app, SimFlags& f) {
   app.add_option("--costs", f.costs,
                  "file of measured costs, which override the model's: one of `stretto-bench "
                  "calibrate`, also in place of --gbps, --latency-us, --contention and "
-                 "--link-contention; or one 'KEY SECONDS' per line")
+                 "--link-contention; a trace of `stretto job trace`; or one 'KEY SECONDS' per "
+                 "line")
       ->group(group);
 }
 

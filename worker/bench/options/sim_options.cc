@@ -22,6 +22,7 @@
 #include "worker/bench/options/costs_flag.h"
 #include "worker/bench/options/flags.h"
 #include "worker/bench/options/sim_flags.h"
+#include "worker/bench/options/trace_costs.h"
 
 namespace stretto {
 namespace {
@@ -83,7 +84,14 @@ absl::StatusOr<CostModel> CostsOf(const SimFlags& f) {
   if (!f.costs.empty()) {
     ASSIGN_OR_RETURN(const std::string text, TextOf("--costs", f.costs));
     if (absl::StartsWith(text, kCostsTitle)) return CalibratedCosts(std::move(cost), f.costs);
-    ASSIGN_OR_RETURN(cost.table, CostTable::Parse(text));
+    absl::StatusOr<CostTable> table = absl::StartsWith(text, bench::kTraceTitle)
+                                          ? bench::CostsOfTrace(text)
+                                          : CostTable::Parse(text);
+    if (!table.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--costs ", f.costs, ": ", table.status().message()));
+    }
+    cost.table = *std::move(table);
   }
   return cost;
 }
