@@ -33,18 +33,6 @@ constexpr Version kVersion1 = {"/sys/fs/cgroup/memory", "/memory.limit_in_bytes"
                                "/memory.usage_in_bytes", "total_inactive_file"};
 constexpr Version kVersion2 = {"/sys/fs/cgroup", "/memory.max", "/memory.current", "inactive_file"};
 
-// Returns the number after `name` in a table of "name number" or "name: number kB".
-std::optional<int64_t> FieldOf(absl::string_view table, absl::string_view name) {
-  for (absl::string_view line : absl::StrSplit(table, '\n')) {
-    const std::vector<absl::string_view> words = absl::StrSplit(line, ' ', absl::SkipEmpty());
-    int64_t value = 0;
-    if (words.size() < 2 || words[0] != name || !absl::SimpleAtoi(words[1], &value)) continue;
-    if (words.size() == 2) return value;
-    if (words.size() == 3 && words[2] == "kB") return value * kKiB;
-  }
-  return std::nullopt;
-}
-
 std::optional<int64_t> NumberIn(const std::string& path) {
   const absl::StatusOr<std::string> text = ReadFile(path);
   int64_t value = 0;
@@ -59,19 +47,30 @@ void Bound(const std::string& folder, const Version& version, HostMemory* memory
   memory->total = std::min(memory->total, *limit);
   const int64_t used = NumberIn(absl::StrCat(folder, version.used)).value_or(0);
   const absl::StatusOr<std::string> table = ReadFile(absl::StrCat(folder, "/memory.stat"));
-  const int64_t inactive = table.ok() ? FieldOf(*table, version.inactive).value_or(0) : 0;
+  const int64_t inactive = table.ok() ? KernelField(*table, version.inactive).value_or(0) : 0;
   const int64_t held = std::max<int64_t>(0, used - inactive);
   memory->available = std::min(memory->available, std::max<int64_t>(0, *limit - held));
 }
 
 }  // namespace
 
+std::optional<int64_t> KernelField(absl::string_view table, absl::string_view name) {
+  for (absl::string_view line : absl::StrSplit(table, '\n')) {
+    const std::vector<absl::string_view> words = absl::StrSplit(line, ' ', absl::SkipEmpty());
+    int64_t value = 0;
+    if (words.size() < 2 || words[0] != name || !absl::SimpleAtoi(words[1], &value)) continue;
+    if (words.size() == 2) return value;
+    if (words.size() == 3 && words[2] == "kB") return value * kKiB;
+  }
+  return std::nullopt;
+}
+
 absl::StatusOr<HostMemory> ReadHostMemory(const std::string& root) {
   ASSIGN_OR_RETURN(const std::string table, ReadFile(absl::StrCat(root, "/proc/meminfo")));
   HostMemory memory;
   for (auto [name, value] :
        {std::pair{"MemTotal:", &memory.total}, std::pair{"MemAvailable:", &memory.available}}) {
-    const std::optional<int64_t> found = FieldOf(table, name);
+    const std::optional<int64_t> found = KernelField(table, name);
     if (!found.has_value()) {
       return absl::InternalError(
           absl::StrCat("/proc/meminfo: found no line '", name, " N kB', expected one"));

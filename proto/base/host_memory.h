@@ -4,9 +4,11 @@
 // it, as in a container.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 
 namespace stretto {
 
@@ -20,5 +22,9 @@ struct HostMemory {
 // is the folder that has proc and sys. Errors: those of ReadFile for /proc/meminfo; Internal if it
 // lacks MemTotal or MemAvailable.
 absl::StatusOr<HostMemory> ReadHostMemory(const std::string& root = "");
+
+// Returns the number after `name` in a table of the kernel: "name number" or "name: number kB", in
+// bytes.
+std::optional<int64_t> KernelField(absl::string_view table, absl::string_view name);
 
 }  // namespace stretto

@@ -62,6 +62,7 @@ struct ExitStatus {
   bool observed = false;  // false: not our child, so its status is unknown
   int code = 0;
   int signal = 0;
+  bool out_of_memory = false;  // the kernel sent it, because memory ran out; Reap cannot know
 };
 
 // Reaps a process whose descriptor polled readable.

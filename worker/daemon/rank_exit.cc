@@ -36,6 +36,7 @@ bool IsCrash(int signal) {
 
 ExitReason ReasonOf(const ExitStatus& status) {
   if (!status.observed) return ExitReason::kExitUnobserved;
+  if (status.out_of_memory) return ExitReason::kInsufficientMemory;
   if (status.signal != 0)
     return IsCrash(status.signal) ? ExitReason::kCrashed : ExitReason::kKilled;
   return status.code == 0 ? ExitReason::kCompleted : ExitReason::kFailed;
@@ -43,6 +44,8 @@ ExitReason ReasonOf(const ExitStatus& status) {
 
 std::string HowOf(const ExitStatus& status) {
   if (!status.observed) return "ended while no daemon watched it, exit status unknown";
+  if (status.out_of_memory)
+    return "was killed by the kernel, because memory ran out: its own limit, or that of the node";
   if (status.signal != 0) {
     return absl::StrCat(IsCrash(status.signal) ? "crashed with" : "was killed by", " signal ",
                         status.signal, " (", ::strsignal(status.signal), ")");

@@ -15,7 +15,8 @@
 namespace stretto::daemon {
 
 // Reasons: Completed (0), Failed (another exit code), Crashed (SIGSEGV, SIGABRT, SIGBUS, SIGILL,
-// SIGFPE, SIGSYS, SIGTRAP), Killed (another signal), ExitUnobserved (not our child: exit code -1).
+// SIGFPE, SIGSYS, SIGTRAP), InsufficientMemory (out of memory), Killed (another signal),
+// ExitUnobserved (not our child: exit code -1).
 // The message names rank, job, process and signal; `stop_reason`, if not empty, is the daemon's
 // reason for ending it. Without a flight record, step, phase and last operation are empty.
 stretto::v1alpha1::RankExit DescribeExit(const RankKey& key, const std::string& job_id,

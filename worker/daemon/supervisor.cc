@@ -34,6 +34,7 @@ Supervisor::Supervisor(Options options, const RunFolders& folders, ReportRelay& 
       relay_(relay),
       clock_(clock),
       observer_(std::move(observer)),
+      oom_kills_(options_.root),
       event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       thread_([this] { Run(); }) {
   STRETTO_CHECK(event_.valid());
@@ -46,6 +47,10 @@ Supervisor::~Supervisor() {
   }
   Wake();
   thread_.join();
+}
+
+std::string Supervisor::TrainerGroupOf(const RankKey& key) {
+  return absl::StrCat(kTrainerGroup, key.job_uid, "-", key.epoch, "-", key.rank);
 }
 
 void Supervisor::Wake() {

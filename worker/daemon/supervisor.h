@@ -24,6 +24,7 @@
 #include "stretto/v1alpha1/trainer.pb.h"
 #include "stretto/v1alpha1/worker.pb.h"
 #include "worker/daemon/node_probe.h"
+#include "worker/daemon/oom_kills.h"
 #include "worker/daemon/position_watch.h"
 #include "worker/daemon/process.h"
 #include "worker/daemon/report_relay.h"
@@ -49,7 +50,8 @@ class Supervisor {
     absl::Duration grace = absl::Seconds(10);  // default time from SIGTERM to SIGKILL
     // A trainer that has written its RankExit but does not exit is killed after this time.
     absl::Duration exit_grace = absl::Seconds(10);
-    int keep_jobs = 50;  // folders of ended jobs
+    int keep_jobs = 50;     // folders of ended jobs
+    std::string root = {};  // the folder that has proc
   };
   // Called with the number of live trainers when it changes, on any thread, without locks.
   using CountObserver = std::function<void(int)>;
@@ -134,6 +136,8 @@ class Supervisor {
   void StartFree() REQUIRES(start_mu_);
   void StartRanks(const Assignment& assign) REQUIRES(start_mu_);
   bool WasHere(const RankKey& key) const;
+  // The name of a trainer's control group.
+  static std::string TrainerGroupOf(const RankKey& key);
   absl::Status StartRank(const Assignment& assign, const RankKey& key, int32_t slot);
   // Returns true if the rank failed on its own while no daemon was running.
   bool AdoptRun(const StoredRun& run);
@@ -150,6 +154,8 @@ class Supervisor {
   std::vector<EndedProcess> CollectEnded();
   void HandleEnded(std::vector<EndedProcess> ended);
   void HandleOne(const EndedProcess& ended);
+  // Whether memory ran out for a trainer that SIGKILL ended, and that we had not asked to end.
+  bool RanOutOfMemory(const RankKey& key) const;
   void Wake();
 
   const Options options_;
@@ -157,6 +163,7 @@ class Supervisor {
   ReportRelay& relay_;
   const Clock& clock_;
   const CountObserver observer_;
+  OomKills oom_kills_;
 
   // Held while the ranks of assignments are started, and before mu_.
   Mutex start_mu_;

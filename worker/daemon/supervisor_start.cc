@@ -135,7 +135,7 @@ absl::Status Supervisor::StartRank(const Assignment& assign, const RankKey& key,
   spawn.output_fd = log->get();
   spawn.core = here.core;
   spawn.rights = options_.rights;
-  spawn.group = absl::StrCat(kTrainerGroup, key.job_uid, "-", key.epoch, "-", key.rank);
+  spawn.group = TrainerGroupOf(key);
   if (options_.rights != nullptr && options_.rights->rights.user.has_value())
     RETURN_IF_ERROR(folder.GiveTo(*options_.rights->rights.user));
 

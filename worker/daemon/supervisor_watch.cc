@@ -24,6 +24,9 @@ namespace v1 = stretto::v1alpha1;
 
 bool Failed(const v1::RankExit& exit) { return exit.exit_code() != 0 || exit.signal() != 0; }
 
+// How long what the kernel did to other processes counts for a trainer that dies.
+constexpr absl::Duration kOomInterval = absl::Seconds(5);
+
 // Orders deaths that are seen at once by likely cause: a signal that we did not send, then an error
 // of its own, then the loss of a peer.
 int CauseOrder(const std::optional<v1::RankExit>& exit, const ExitStatus& status) {
@@ -89,6 +92,7 @@ bool Supervisor::AdoptRun(const StoredRun& run) {
 }
 
 void Supervisor::Run() {
+  absl::Duration noted = clock_.Monotonic();
   while (true) {
     WaitForEvents();
     std::set<RankKey> catch_up;
@@ -100,6 +104,9 @@ void Supervisor::Run() {
     for (const RankKey& key : catch_up) relay_.CatchUp(key);
     FireDeadlines();
     HandleEnded(CollectEnded());
+    if (clock_.Monotonic() < noted + kOomInterval) continue;
+    oom_kills_.Note();
+    noted = clock_.Monotonic();
   }
 }
 
@@ -112,6 +119,7 @@ void Supervisor::WaitForEvents() {
       descriptors.push_back({process.watch.get(), POLLIN, 0});
     }
     wait = table_.NextDue() - clock_.Monotonic();
+    if (!processes_.empty()) wait = std::min(wait, kOomInterval);
   }
   int timeout = -1;
   if (wait < absl::Hours(1)) {
@@ -177,7 +185,9 @@ void Supervisor::HandleOne(const EndedProcess& ended) {
     stop_reason = trainer.stop_reason;
   }
   if (!relay_.Exit(ended.key).has_value()) {
-    WriteExit(ended.key, assign->job_id(), folder, process, ended.status, stop_reason);
+    ExitStatus status = ended.status;
+    status.out_of_memory = status.signal == SIGKILL && !stopping && RanOutOfMemory(ended.key);
+    WriteExit(ended.key, assign->job_id(), folder, process, status, stop_reason);
   }
   const std::optional<v1::RankExit> exit = relay_.Exit(ended.key);
   relay_.End(ended.key, stopping);  // an acknowledgement may now drop the rank
@@ -199,6 +209,12 @@ void Supervisor::HandleOne(const EndedProcess& ended) {
   }
   const MutexLock starts(start_mu_);
   StartFree();
+}
+
+bool Supervisor::RanOutOfMemory(const RankKey& key) const {
+  const bool grouped = options_.rights != nullptr && options_.rights->groups.has_value();
+  if (grouped && options_.rights->groups->RanOutOfMemory(TrainerGroupOf(key))) return true;
+  return oom_kills_.Grew();
 }
 
 void Supervisor::WriteExit(const RankKey& key, const std::string& job_id, const RunFolder& folder,

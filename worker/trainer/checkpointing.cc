@@ -19,6 +19,7 @@
 #include "worker/checkpoint/fence.h"
 #include "worker/engine/layout/layout.h"
 #include "worker/trainer/agreement/work_together.h"
+#include "worker/trainer/plan/writers.h"
 #include "worker/trainer/process/flight_watch.h"
 #include "worker/trainer/replicas.h"
 
@@ -59,11 +60,13 @@ class Checkpointing::Pause {
 };
 
 Checkpointing::Checkpointing(const TrainContext& context, int64_t saved_step)
-    : c_(context), saved_step_(saved_step) {}
+    : c_(context),
+      files_take_(FilesTake(Writers(context.config.engine).bytes())),
+      saved_step_(saved_step) {}
 
 Checkpointing::~Checkpointing() {
   if (!under_way()) return;
-  Announce(c_.flight, kFilesOfAModel);
+  Announce(c_.flight, files_take_);
   since_ = Clock::Real().Monotonic();
   given_up_.store(true);
   if (worker_.joinable()) worker_.join();
@@ -104,7 +107,7 @@ absl::Status Checkpointing::Start(const TrainState& state, bool copies) {
   absl::StatusOr<std::vector<ShardTensor>> tensors = tensors_;
   if (copies) {
     RETURN_IF_ERROR(WorkTogether(c_.control, [&] {
-      const AnnouncedWork work(c_.flight, kFilesOfAModel);
+      const AnnouncedWork work(c_.flight, files_take_);
       tensors = c_.snapshot->Copy(tensors_);
       return absl::OkStatus();
     }));
@@ -126,7 +129,7 @@ absl::StatusOr<std::string> Checkpointing::Await() {
   std::string failed;
   while (under_way()) {
     RETURN_IF_ERROR(WorkTogether(c_.control, [this] {
-      const AnnouncedWork work(c_.flight, kFilesOfAModel);
+      const AnnouncedWork work(c_.flight, files_take_);
       if (worker_.joinable()) worker_.join();
       return absl::OkStatus();
     }));

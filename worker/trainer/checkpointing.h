@@ -73,6 +73,7 @@ class Checkpointing {
   int64_t Bytes() const;
 
   const TrainContext& c_;
+  const absl::Duration files_take_;   // at most, those of one checkpoint
   std::vector<ShardTensor> tensors_;  // that this rank writes, in the engine
   int64_t saved_step_;
   bool fenced_ = false;

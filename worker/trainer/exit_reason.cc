@@ -77,6 +77,8 @@ ExitReason ReasonOfStep(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kAborted:
       return ExitReason::kCancelled;
+    case absl::StatusCode::kResourceExhausted:
+      return ExitReason::kInsufficientMemory;
     case absl::StatusCode::kUnavailable:
     case absl::StatusCode::kDeadlineExceeded:
       return ExitReason::kPeerLost;

@@ -32,8 +32,8 @@ ExitReason ReasonOfPrepare(const absl::Status& status);
 ExitReason ReasonOfCheckpoint(const absl::Status& status);
 
 // The reason of an error of a step or an evaluation: kDataInvalid (marked), kCancelled (Aborted),
-// kPeerLost (Unavailable, DeadlineExceeded), kDeviceFailed (all others, such as a backend's refusal
-// of a shape).
+// kInsufficientMemory (ResourceExhausted), kPeerLost (Unavailable, DeadlineExceeded), kDeviceFailed
+// (all others, such as a backend's refusal of a shape).
 ExitReason ReasonOfStep(const absl::Status& status);
 
 // Returns the report of a rank that ended with `result`: exit code 0 if it completed, or stopped

@@ -37,6 +37,7 @@
 #include "worker/trainer/memory_check.h"
 #include "worker/trainer/merged_wgrads.h"
 #include "worker/trainer/plan/arenas.h"
+#include "worker/trainer/plan/writers.h"
 #include "worker/trainer/process/flight_watch.h"
 #include "worker/trainer/process/signal_thread.h"
 #include "worker/trainer/profile.h"
@@ -135,7 +136,7 @@ class RankProcess {
     RETURN_IF_ERROR(CheckFreeMemory());
     Announce(flight_, kMeeting);
     RETURN_IF_ERROR(Connect());
-    Announce(flight_, kFilesOfAModel);
+    Announce(flight_, FilesTake(Writers(config_.engine).bytes()));
     // From here on the ranks act together: each of these functions is called by all of them.
     RETURN_IF_ERROR(CheckSameKernels(device_->kernels(), device_->control()));
     if (!config_.checkpoint_disabled) {
@@ -165,11 +166,11 @@ class RankProcess {
     };
     DamagedStates damaged;
     while (true) {
-      Announce(flight_, kFilesOfAModel);
+      Announce(flight_, FilesTake(Writers(config_.engine).bytes()));
       ASSIGN_OR_RETURN(const std::unique_ptr<SavedState> saved,
                        FindSavedState(config_, device_->control(), alive, damaged));
       RETURN_IF_ERROR(Build(weights, saved.get()));
-      Announce(flight_, kFilesOfAModel);
+      Announce(flight_, FilesTake(Writers(config_.engine).bytes()));
       absl::Status mine;
       RETURN_IF_ERROR(WorkTogether(device_->control(), [&] {
         mine = Load(saved.get(), weights, state);

@@ -45,7 +45,7 @@ class SupervisorTest : public ::testing::Test {
     const std::string path = dir_.path() + "/trainer.sh";
     std::ofstream(path) << "#!/bin/sh\nRANK=$8\n" << script << "\n";
     ::chmod(path.c_str(), 0700);
-    Supervisor::Options options;
+    Supervisor::Options options = options_;
     options.trainer_binary = path;
     options.grace = grace;
     options.socket_path = dir_.path() + "/trainer.sock";
@@ -98,6 +98,7 @@ class SupervisorTest : public ::testing::Test {
   }
 
   TempDir dir_;
+  Supervisor::Options options_;  // what Start does not set
   std::vector<Slot> slots_ = ProbeNode(8)->slots;
   absl::Duration exit_grace_ = absl::Seconds(10);
   RunFolders folders_{dir_.path()};
@@ -145,6 +146,36 @@ TEST_F(SupervisorTest, FirstFailureStopsTheRestOfTheGang) {
   EXPECT_THAT(second.message(), HasSubstr("the daemon stopped it: rank 0 of the job failed"));
   EXPECT_TRUE(folders_.Find({kUid, 1, 1})->Stopping());
   EXPECT_FALSE(folders_.Find({kUid, 1, 0})->Stopping());
+}
+
+// Where the kernel counts none, SIGKILL came from somebody else.
+TEST_F(SupervisorTest, ATrainerThatTheKernelEndsHadNoMemory) {
+  options_.root = dir_.path();
+  const std::string table = dir_.path() + "/proc/vmstat";
+  std::filesystem::create_directory(dir_.path() + "/proc");
+  std::ofstream(table) << "nr_free_pages 7\noom_kill 3\n";
+  Start("[ $RANK = 0 ] && kill -9 $$; echo 'oom_kill 4' > " + table + "; kill -9 $$");
+  supervisor_->Assign(MakeAssign(1));
+  EXPECT_EQ(ExitOf(0).reason(), "Killed");
+  v1::Assign second = MakeAssign(1, 2);
+  second.mutable_ranks(0)->set_rank(1);
+  supervisor_->Assign(second);
+  const v1::RankExit exit = ExitOf(1, 2);
+  EXPECT_EQ(exit.reason(), "InsufficientMemory");
+  EXPECT_EQ(exit.signal(), SIGKILL);
+  EXPECT_THAT(exit.message(), HasSubstr("was killed by the kernel, because memory ran out"));
+}
+
+// What the daemon ends is no case of it, whatever happens on the machine meanwhile.
+TEST_F(SupervisorTest, ATrainerThatIsKilledAfterItsGraceHadMemory) {
+  options_.root = dir_.path();
+  std::filesystem::create_directory(dir_.path() + "/proc");
+  Start("trap '' TERM; echo 'oom_kill 1' > " + dir_.path() + "/proc/vmstat; : > " + dir_.path() +
+        "/ready; while :; do :; done");
+  supervisor_->Assign(MakeAssign(1));
+  ASSERT_TRUE(Await([&] { return std::filesystem::exists(dir_.path() + "/ready"); }));
+  supervisor_->StopOne({kUid, 1, 0}, absl::Milliseconds(1), "nobody wants it");
+  EXPECT_EQ(ExitOf(0).reason(), "Killed");
 }
 
 TEST_F(SupervisorTest, AFailureBeforeTheWholeGangRunsStopsItToo) {

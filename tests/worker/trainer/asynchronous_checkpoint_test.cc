@@ -16,11 +16,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "proto/base/clock.h"
 #include "proto/base/mutex.h"
 #include "tests/worker/trainer/local_job.h"
 #include "tests/worker/trainer/training.h"
 #include "worker/checkpoint/fence.h"
 #include "worker/trainer/checkpointing.h"
+#include "worker/trainer/process/flight_watch.h"
 
 namespace stretto::trainer {
 namespace {
@@ -127,6 +129,30 @@ class AsynchronousCheckpointTest : public TrainingTest {
   Progress begun_;
   std::function<void(int64_t)> on_step_;  // when a step begins
 };
+
+// While the ranks wait for files, they are at work for as long as these may take: a disk that never
+// answers is found in minutes where there are few bytes.
+TEST_F(AsynchronousCheckpointTest, FilesThatAreWaitedForAreAnnouncedByTheirBytes) {
+  asynchronous_ = false;
+  std::vector<absl::Duration> announced;
+  BeforeFiles([&](int64_t) {
+    absl::StatusOr<FlightState> flight;
+    do {  // the loop announces while this thread begins
+      flight = ReadFlightRecord(folder_ / "flight.bin");
+      EXPECT_TRUE(flight.ok()) << flight.status();
+    } while (flight.ok() && flight->announced_until == absl::ZeroDuration());
+    announced.push_back(flight->announced_until - Clock::Real().Monotonic());
+    return flight.status();
+  });
+  EXPECT_EQ(Run().reason, ExitReason::kCompleted);
+  ASSERT_EQ(announced.size(), 3u);
+  for (absl::Duration left : announced) {
+    EXPECT_GT(left, absl::Minutes(1));
+    EXPECT_LE(left, FilesTake(Writers(config_.engine).bytes()));
+  }
+  EXPECT_LT(FilesTake(Writers(config_.engine).bytes()), kReadingData + absl::Seconds(1));
+  EXPECT_EQ(FilesTake(100'000'000'000), kReadingData + absl::Seconds(5000));
+}
 
 TEST_F(AsynchronousCheckpointTest, TrainingContinuesWhileAFileIsWritten) {
   SlowFiles();

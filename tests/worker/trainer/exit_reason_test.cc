@@ -66,6 +66,7 @@ TEST(ExitReasonTest, OfAStepSaysWhetherAPeerOrTheDeviceFailed) {
   EXPECT_EQ(ReasonOfStep(absl::UnavailableError("")), ExitReason::kPeerLost);
   EXPECT_EQ(ReasonOfStep(absl::DeadlineExceededError("")), ExitReason::kPeerLost);
   EXPECT_EQ(ReasonOfStep(absl::InternalError("")), ExitReason::kDeviceFailed);
+  EXPECT_EQ(ReasonOfStep(absl::ResourceExhaustedError("")), ExitReason::kInsufficientMemory);
   // A refusal by a backend looks like one of data, and only what read the data knows that it was.
   EXPECT_EQ(ReasonOfStep(absl::InvalidArgumentError("")), ExitReason::kDeviceFailed);
   EXPECT_EQ(ReasonOfStep(OfData(absl::InvalidArgumentError(""))), ExitReason::kDataInvalid);

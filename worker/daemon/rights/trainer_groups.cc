@@ -21,6 +21,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "proto/base/host_memory.h"
 #include "proto/base/status_macros.h"
 
 namespace stretto::daemon {
@@ -117,6 +118,12 @@ absl::StatusOr<FileDescriptor> TrainerGroups::Make(const std::string& name) cons
   FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
   if (!file.valid()) return ErrnoStatus(errno, absl::StrCat("open ", path));
   return file;
+}
+
+bool TrainerGroups::RanOutOfMemory(const std::string& name) const {
+  const std::string events =
+      ReadFile(absl::StrCat(folder_, "/", name, "/memory.events")).value_or("");
+  return KernelField(events, "oom_kill").value_or(0) > 0;
 }
 
 void TrainerGroups::RemoveEnded() const {

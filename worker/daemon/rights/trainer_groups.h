@@ -35,6 +35,8 @@ class TrainerGroups {
   // Makes a group, and returns a file: a process that writes "0" to it is in the group. Errors: those
   // of ErrnoStatus.
   absl::StatusOr<FileDescriptor> Make(const std::string& name) const;
+  // Whether the kernel has ended a process of the group because memory ran out.
+  bool RanOutOfMemory(const std::string& name) const;
   // Removes the groups of trainers that have ended: those without processes whose name begins with
   // kTrainerGroup. No start of a trainer may be under way.
   void RemoveEnded() const;

@@ -32,4 +32,10 @@ int64_t Writers::BytesOf(Rank rank) const {
   return elements_[rank.position()] * kTensors * static_cast<int64_t>(SizeOf(DType::kF32));
 }
 
+int64_t Writers::bytes() const {
+  int64_t all = 0;
+  for (Rank rank : IdRange<Rank>(static_cast<int>(elements_.size()))) all += BytesOf(rank);
+  return all;
+}
+
 }  // namespace stretto::trainer

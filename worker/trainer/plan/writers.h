@@ -20,6 +20,8 @@ class Writers {
   // The bytes of master weights and moments that the rank writes. A copy of them, which is written
   // while training continues, takes as much.
   int64_t BytesOf(Rank rank) const;
+  // Those of all ranks: the tensors of a checkpoint.
+  int64_t bytes() const;
 
  private:
   std::vector<std::vector<Rank>> writers_;  // by parameter

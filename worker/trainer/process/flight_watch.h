@@ -38,8 +38,14 @@ inline constexpr absl::Duration kReadingData = absl::Minutes(5);  // a file serv
 inline constexpr absl::Duration kPart = absl::Minutes(10);        // of prepare, or of the end
 // Longer than a part, so that a rank that the others wait for is found before those that wait.
 inline constexpr absl::Duration kMeeting = absl::Minutes(15);
-inline constexpr absl::Duration kMeasuring = absl::Hours(2);      // steps of any model
-inline constexpr absl::Duration kFilesOfAModel = absl::Hours(2);  // on any disk
+inline constexpr absl::Duration kMeasuring = absl::Hours(2);  // steps of any model
+
+// Reading or writing the files of a checkpoint, whose tensors have `bytes` in all: at the rate of a
+// slow disk that all ranks share, and as long again as a file server may be away.
+inline absl::Duration FilesTake(int64_t bytes) {
+  constexpr double kBytesPerSecond = 20e6;
+  return kReadingData + absl::Seconds(static_cast<double>(bytes) / kBytesPerSecond);
+}
 
 // Work begins that takes `at_most` this long.
 inline void Announce(FlightRecorder& flight, absl::Duration at_most) {

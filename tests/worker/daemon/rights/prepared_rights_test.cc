@@ -144,6 +144,18 @@ TEST_F(TrainerGroupsTest, AGroupHasTheLimits) {
   EXPECT_EQ(Text("stretto-trainer-a-1-0/cgroup.procs"), "0");
 }
 
+TEST_F(TrainerGroupsTest, AGroupKnowsWhetherItRanOutOfMemory) {
+  Spill("cgroup.controllers", "memory\n");
+  Spill("cgroup.subtree_control");
+  const auto groups = TrainerGroups::Open(dir_.path(), {.memory_bytes = 1 << 30});
+  ASSERT_TRUE(groups.ok()) << groups.status();
+  EXPECT_FALSE(groups->RanOutOfMemory("stretto-trainer-a-1-0"));
+  Spill("stretto-trainer-a-1-0/memory.events", "low 0\noom 0\noom_kill 0\n");
+  EXPECT_FALSE(groups->RanOutOfMemory("stretto-trainer-a-1-0"));
+  Spill("stretto-trainer-a-1-0/memory.events", "low 0\noom 2\noom_kill 1\n");
+  EXPECT_TRUE(groups->RanOutOfMemory("stretto-trainer-a-1-0"));
+}
+
 TEST_F(TrainerGroupsTest, AMissingControllerIsNamed) {
   Spill("cgroup.controllers", "cpu\n");
   const absl::Status status = TrainerGroups::Open(dir_.path(), {.threads = 300}).status();

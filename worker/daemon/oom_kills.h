@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Whether the kernel has ended a process because memory ran out. A process that it ends gets
+// SIGKILL, as from anybody else, and nothing says why but the kernel's counts.
+
+#include <cstdint>
+#include <string>
+
+#include "proto/base/mutex.h"
+
+namespace stretto::daemon {
+
+// The machine's count, in /proc/vmstat, which has those of containers and other control groups too.
+// Thread-safe.
+class OomKills {
+ public:
+  // Notes the count. `root` is the folder that has proc.
+  explicit OomKills(std::string root = "");
+
+  // Notes the count again, so that older ones do not matter.
+  void Note();
+  // Whether it has grown since it was noted last. False where the kernel does not count (< 4.13).
+  bool Grew() const;
+
+ private:
+  int64_t Count() const;
+
+  const std::string root_;
+  mutable Mutex mu_;
+  int64_t noted_ GUARDED_BY(mu_) = 0;
+};
+
+}  // namespace stretto::daemon
