@@ -288,7 +288,9 @@ std::string JobHistory::Shortened(const std::string& summary) {
 }
 
 void Histories::Describe(const coordinator::JobRecord& record, v1alpha1::Job* job) {
-  if (coordinator::IsEnded(record.state) && by_uid_.count(record.uid) == 0) {
+  // Of a retired job nothing else counts, though it is forgotten here only a little later.
+  const bool ended = coordinator::IsEnded(record.state) && by_uid_.count(record.uid) == 0;
+  if (record.retire_time || ended) {
     return JobHistory::DescribeEnded(record.summary.str(), job);
   }
   Of(record).Describe(record, job);

@@ -57,8 +57,9 @@ TEST_F(LookTest, DataOfAnotherTokenizerThanTheWeightsIsRefused) {
   NoteTokenizer("few", 90, 'a');
   JobFile job = {.name = "ruined",
                  .steps = 1,
-                 .model = "{layers: 2, hidden: 40, heads: 4, vocab_size: 131, sequence_length: 16, "
-                          "initial_weights: 'hf:weights'}",
+                 .model =
+                     "{layers: 2, hidden: 40, heads: 4, vocab_size: 131, sequence_length: 16, "
+                     "initial_weights: 'hf:weights'}",
                  .data = "few"};
   ExpectRefused(job, {"spec.data: worker node-a: ", "found tokenizer bytes with hash aaaa",
                       "expected that of the weights, "});

@@ -324,9 +324,8 @@ absl::StatusOr<TrainState> Resume(const JobConfig& config, const std::string& to
   const TrainingState& state = saved.state();
   const bool exact = state.spec_hash == config.spec_hash;
   const bool same_run = IsSameRun(config, state);
-  ResumeExpectation expected{.spec_hash = "",
-                             .tokenizer_hash = "",
-                             .padded_vocab = config.engine.model.padded_vocab()};
+  ResumeExpectation expected{
+      .spec_hash = "", .tokenizer_hash = "", .padded_vocab = config.engine.model.padded_vocab()};
   RETURN_IF_ERROR(CheckSettings(config, saved));
   RETURN_IF_ERROR(CheckTokenizer(config, tokenizer_hash, saved));
   // Compare the hash last: of a release that kept no settings, earlier checks can often name the

@@ -65,8 +65,8 @@ void ExplainUnknown(const Invocation& invocation, const absl::Status& status,
 // Makes all checks of a dry run. Reports what speaks against the job, which is then an error, and
 // what could not be checked. A job of this name that exists is for the request itself to judge,
 // which may be a repetition.
-ExitCode Look(const Invocation& invocation, v1alpha1::CreateJobRequest request,
-              const JobFile& file, const std::string& planner) {
+ExitCode Look(const Invocation& invocation, v1alpha1::CreateJobRequest request, const JobFile& file,
+              const std::string& planner) {
   request.set_validate_only(true);
   const absl::StatusOr<v1alpha1::Job> job = invocation.client.CreateJob(request);
   if (absl::IsAlreadyExists(job.status())) return kOk;
@@ -87,8 +87,8 @@ ExitCode Look(const Invocation& invocation, v1alpha1::CreateJobRequest request,
   for (const Room& room : RoomsOf(run, look->workers)) {
     if (room.fits()) continue;
     err << "error: " << Printable(file.file) << ": memory of " << room.place << ": found "
-        << FormatBytes(room.asked) << " for the job, expected at most "
-        << FormatBytes(room.offered) << "\n";
+        << FormatBytes(room.asked) << " for the job, expected at most " << FormatBytes(room.offered)
+        << "\n";
   }
   err << "--dry-run shows what takes it; --no-look creates the job all the same\n";
   return kError;

@@ -49,11 +49,11 @@ class InspectTest : public testing::Test {
     for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<int32_t>(i % 100);
     ASSERT_TRUE(writer->AddDocument(values).ok());
     ASSERT_TRUE(writer->Finish().ok());
-    ASSERT_TRUE(WriteTokenizerInfo(folder_ / "text", {.kind = "bytes",
-                                                      .vocab_size = 100,
-                                                      .end_of_document = 1,
-                                                      .hash = tokenizer_hash})
-                    .ok());
+    ASSERT_TRUE(
+        WriteTokenizerInfo(
+            folder_ / "text",
+            {.kind = "bytes", .vocab_size = 100, .end_of_document = 1, .hash = tokenizer_hash})
+            .ok());
   }
   // A checkpoint of job "saved", whose settings are those of the job but for `changed`.
   void WriteCheckpoint(const std::string& tokenizer_hash, const spec::Settings& changed = {}) {
@@ -74,8 +74,8 @@ class InspectTest : public testing::Test {
                               .padded_vocab = 128,
                               .world_size = 2,
                               .tp_size = 2};
-    const auto folder = Commit(folder_ / "saved", state, {*shard}, 0,
-                               {{kSettingsName, SettingsText(settings)}});
+    const auto folder =
+        Commit(folder_ / "saved", state, {*shard}, 0, {{kSettingsName, SettingsText(settings)}});
     ASSERT_TRUE(folder.ok()) << folder.status();
     spec().mutable_checkpoint()->set_resume_from("saved");
   }
@@ -174,8 +174,8 @@ TEST_F(InspectTest, ACheckpointOfAnotherTokenizerIsAProblemUnlessAllowed) {
   // It is named beside other settings, in one answer.
   spec().mutable_data()->set_allow_other_tokenizer(false);
   spec().mutable_optimizer()->set_beta1(0.5);
-  EXPECT_THAT(Problems(), ElementsAre(HasSubstr("optimizer.beta1: found 0.9, expected 0.5"),
-                                      HasSubstr(found)));
+  EXPECT_THAT(Problems(),
+              ElementsAre(HasSubstr("optimizer.beta1: found 0.9, expected 0.5"), HasSubstr(found)));
 }
 
 TEST_F(InspectTest, DataThatIsTooShortIsAProblem) {

@@ -77,8 +77,7 @@ std::vector<std::string> RoomsIn(const v1alpha1::DryRun& run,
                                  const std::vector<v1alpha1::Worker>& workers) {
   std::vector<std::string> rooms;
   for (const Room& room : RoomsOf(run, workers)) {
-    rooms.push_back(
-        absl::StrCat(room.place, ": ", room.asked / kGiB, " of ", room.offered / kGiB));
+    rooms.push_back(absl::StrCat(room.place, ": ", room.asked / kGiB, " of ", room.offered / kGiB));
   }
   return rooms;
 }

@@ -380,7 +380,6 @@ TEST(DescribeTest, ShowsConditionsPlacementLedgerAndProfile) {
 TEST(DescribeTest, NothingIsInventedForAJobThatNeverRan) {
   Job job;
   job.set_name("jobs/waits");
-  job.set_uid("u2");
   job.mutable_create_time()->set_seconds(1000);
   *job.mutable_spec() = SomeJob().spec();
   job.mutable_progress()->set_total_steps(20);
