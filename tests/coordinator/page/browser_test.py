@@ -211,7 +211,7 @@ def check(browser, page, key):
     assert not elsewhere, elsewhere
     # A job that does not exist is an error in words.
     browser.show(page + "#/jobs/none", "desk", "light")
-    browser.until("document.querySelector('main').innerText.includes('no job \"none\"')")
+    browser.until("(document.querySelector('main')?.innerText ?? '').includes('no job \"none\"')")
     # Who has no key is asked for one, and a browser forgets it.
     browser.evaluate("document.getElementById('forget').click()")
     browser.until("document.getElementById('key') !== null && document.getElementById('forget').hidden")
@@ -220,7 +220,7 @@ def check(browser, page, key):
         browser.until("document.getElementById('key') !== null")
         browser.evaluate(f"document.getElementById('key').value = {json.dumps(text)};"
                          "document.querySelector('main button').click()")
-        browser.until(f"document.querySelector('main').innerText.includes({found})")
+        browser.until(f"(document.querySelector('main')?.innerText ?? '').includes({found})")
     assert not browser.evaluate("document.getElementById('forget').hidden")
 
 
