@@ -10,7 +10,7 @@
 #include "absl/types/span.h"
 #include "proto/base/status_macros.h"
 #include "worker/bench/common/disturbance.h"
-#include "worker/bench/common/median.h"
+#include "worker/engine/cost/median.h"
 #include "worker/engine/cost/profile.h"
 
 namespace stretto::bench {

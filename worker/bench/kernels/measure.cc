@@ -17,7 +17,7 @@
 #include "kernels/bf16.h"
 #include "kernels/ops.h"
 #include "proto/base/status_macros.h"
-#include "worker/bench/common/median.h"
+#include "worker/engine/cost/median.h"
 #include "worker/engine/memory/plan.h"
 
 namespace stretto::bench {

@@ -6,7 +6,6 @@
 #include "worker/bench/options/trace_costs.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <map>
 #include <string>
 #include <utility>
@@ -17,7 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "nlohmann/json.hpp"
-#include "proto/base/status_macros.h"
+#include "worker/engine/cost/median.h"
 #include "worker/engine/program/op_kind.h"
 
 namespace stretto::bench {
@@ -139,12 +138,6 @@ std::vector<Sample> SamplesOf(const std::map<int, std::vector<Slice>>& ranks) {
   return samples;
 }
 
-double MedianOf(std::vector<double>* seconds) {
-  const auto middle = seconds->begin() + static_cast<std::ptrdiff_t>(seconds->size() / 2);
-  std::nth_element(seconds->begin(), middle, seconds->end());
-  return *middle;
-}
-
 }  // namespace
 
 absl::StatusOr<CostTable> CostsOfTrace(absl::string_view json) {
@@ -164,9 +157,9 @@ absl::StatusOr<CostTable> CostsOfTrace(absl::string_view json) {
     all.push_back(sample.seconds);
   }
   CostTable table;
-  for (auto& [key, times] : by_key) {
-    auto& [alone, all] = times;
-    table.Set(key, MedianOf(alone.empty() ? &all : &alone));
+  for (const auto& [key, times] : by_key) {
+    const auto& [alone, all] = times;
+    table.Set(key, MedianOf(alone.empty() ? all : alone));
   }
   return table;
 }

@@ -15,9 +15,8 @@ inline constexpr absl::string_view kTraceTitle = "{\"traceEvents\":";
 // micro-batches, steps and ranks. Where some of them ran alone, with communication, or computation,
 // in less than a tenth of their time, only these count: contention is then not in the costs. Of a
 // collective, the rank with the least time counts, because the others waited for it. Sends and
-// receives are left out: their times contain waits for other stages. A trace with the steps and
-// ranks of a long run takes some 10 bytes of memory for each of its own. Errors: InvalidArgument,
-// for what is no trace, and for one without operations.
+// receives are left out: their times contain waits for other stages. Errors: InvalidArgument, for
+// what is no trace, and for one without operations.
 absl::StatusOr<CostTable> CostsOfTrace(absl::string_view json);
 
 }  // namespace stretto::bench

@@ -19,10 +19,10 @@ inline constexpr char kDefaultPlan[] = "default", kFoundPlan[] = "found", kBlock
 std::vector<std::string> PlansOf(const OverlapOptions& options);
 
 // Gives the spec of a choice the plan that it names; nothing if it names none. With costs, also
-// notes by how much the cell takes longer in that plan than the lower bound of all plans. That of
-// the plan with barriers is its time with them, without contention. Deterministic, so that all ranks, which have the
-// same costs, have the same plan. Errors: InvalidArgument, for a plan that must be found without
-// costs; those of FindWeaves.
+// notes the time of the cell in that plan over the lower bound of all plans; for the plan with
+// barriers, its time with them and without contention. Deterministic, so that all ranks, which have
+// the same costs, have the same plan. Errors: InvalidArgument, for a plan that must be found
+// without costs; those of FindWeaves.
 absl::Status SetPlan(const std::optional<CostProfile>& costs, Choice* choice);
 
 }  // namespace stretto::bench

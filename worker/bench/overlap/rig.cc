@@ -16,11 +16,11 @@
 #include "absl/strings/str_format.h"
 #include "proto/base/status_macros.h"
 #include "worker/bench/common/inputs.h"
-#include "worker/bench/common/median.h"
 #include "worker/bench/common/process_cpu.h"
 #include "worker/bench/overlap/drain_link.h"
 #include "worker/bench/overlap/file_store.h"
 #include "worker/comm/gloo/gloo_communicator.h"
+#include "worker/engine/cost/median.h"
 
 namespace stretto::bench {
 namespace {

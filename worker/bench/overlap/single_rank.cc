@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "proto/base/status_macros.h"
-#include "worker/bench/common/median.h"
 #include "worker/bench/overlap/phases.h"
 #include "worker/engine/cost/contention.h"
+#include "worker/engine/cost/median.h"
 #include "worker/engine/exec/bind.h"
 
 namespace stretto::bench {

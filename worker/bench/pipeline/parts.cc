@@ -16,9 +16,9 @@
 #include "absl/strings/str_format.h"
 #include "proto/base/status_macros.h"
 #include "worker/bench/common/inputs.h"
-#include "worker/bench/common/median.h"
 #include "worker/bench/overlap/drain_link.h"
 #include "worker/bench/overlap/simulate.h"
+#include "worker/engine/cost/median.h"
 #include "worker/engine/layout/layout.h"
 #include "worker/trainer/agreement/control.h"
 

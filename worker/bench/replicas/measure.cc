@@ -14,8 +14,8 @@
 #include "absl/strings/str_format.h"
 #include "proto/base/status_macros.h"
 #include "worker/bench/common/inputs.h"
-#include "worker/bench/common/median.h"
 #include "worker/bench/ranks/measured_job.h"
+#include "worker/engine/cost/median.h"
 #include "worker/engine/exec/backend_sim/timeline.h"
 #include "worker/engine/exec/ledger.h"
 #include "worker/trainer/agreement/control.h"
@@ -45,7 +45,7 @@ struct Runs {
 double MedianOf(const TimedEngine& timed, double StepTime::*field) {
   std::vector<double> values;
   for (const Sample& sample : timed.samples) values.push_back(sample.time.*field);
-  return bench::MedianOf(std::move(values));
+  return stretto::MedianOf(std::move(values));
 }
 
 class Measurement {
@@ -141,7 +141,7 @@ class Measurement {
       hidden.push_back(sample.hidden);
     }
     // The ranks agree on the smallest share.
-    ASSIGN_OR_RETURN(const double exposed, job_->Slowest(1 - bench::MedianOf(std::move(hidden))));
+    ASSIGN_OR_RETURN(const double exposed, job_->Slowest(1 - stretto::MedianOf(std::move(hidden))));
     result->hidden_interval = 1 - exposed;
     return absl::OkStatus();
   }
@@ -153,7 +153,7 @@ class Measurement {
 
 }  // namespace
 
-double VariantResult::median() const { return MedianOf(steps); }
+double VariantResult::median() const { return stretto::MedianOf(steps); }
 
 double VariantResult::ideal() const { return std::max(compute + comm_cpu, comm); }
 

@@ -11,8 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "proto/base/units.h"
-#include "worker/bench/common/median.h"
 #include "worker/bench/options/spec_flags.h"
+#include "worker/engine/cost/median.h"
 #include "worker/engine/cost/mfu.h"
 #include "worker/engine/exec/backend_sim/grid.h"
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+// The middle of measured times.
 
 #include <algorithm>
 #include <cstddef>
 #include <vector>
 
-namespace stretto::bench {
+namespace stretto {
 
 // Returns the median of at least one value; of an even number the higher of the two in the middle.
 inline double MedianOf(std::vector<double> values) {
@@ -14,4 +15,4 @@ inline double MedianOf(std::vector<double> values) {
   return *middle;
 }
 
-}  // namespace stretto::bench
+}  // namespace stretto
