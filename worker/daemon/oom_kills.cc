@@ -10,17 +10,9 @@ namespace stretto::daemon {
 
 OomKills::OomKills(std::string root) : root_(std::move(root)) { Note(); }
 
-void OomKills::Note() {
-  const int64_t count = Count();
-  const MutexLock lock(mu_);
-  noted_ = count;
-}
+void OomKills::Note() { noted_ = Count(); }
 
-bool OomKills::Grew() const {
-  const int64_t count = Count();
-  const MutexLock lock(mu_);
-  return count > noted_;
-}
+bool OomKills::Grew() const { return Count() > noted_; }
 
 int64_t OomKills::Count() const {
   const std::string table = ReadFile(root_ + "/proc/vmstat").value_or("");

@@ -6,12 +6,10 @@
 #include <cstdint>
 #include <string>
 
-#include "proto/base/mutex.h"
-
 namespace stretto::daemon {
 
 // The machine's count, in /proc/vmstat, which has those of containers and other control groups too.
-// Thread-safe.
+// Not thread-safe.
 class OomKills {
  public:
   // Notes the count. `root` is the folder that has proc.
@@ -26,8 +24,7 @@ class OomKills {
   int64_t Count() const;
 
   const std::string root_;
-  mutable Mutex mu_;
-  int64_t noted_ GUARDED_BY(mu_) = 0;
+  int64_t noted_ = 0;
 };
 
 }  // namespace stretto::daemon

@@ -163,7 +163,7 @@ class Supervisor {
   ReportRelay& relay_;
   const Clock& clock_;
   const CountObserver observer_;
-  OomKills oom_kills_;
+  OomKills oom_kills_;  // of the watching thread
 
   // Held while the ranks of assignments are started, and before mu_.
   Mutex start_mu_;
