@@ -13,33 +13,16 @@ import enum
 import functools
 import json
 import pathlib
-import re
-import subprocess
 import sys
 import typing
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from pinned_wheel import fetch  # noqa: E402
+
 SOURCE, CACHE = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
 PINNED = pathlib.Path(__file__).with_name("sdk.txt")
 DASHBOARDS = {path.stem: json.loads(path.read_text()) for path in sorted((SOURCE / "deploy/grafana").glob("*.json"))}
-
-
-def fetch():
-    """The archive of the SDK."""
-    version = re.search(r"grafana-foundation-sdk==(\S+)", PINNED.read_text())[1]
-    wheels = f"grafana_foundation_sdk-{version}-*.whl"
-    if not list(CACHE.glob(wheels)):
-        CACHE.mkdir(parents=True, exist_ok=True)
-        download = subprocess.run([sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:", "--retries", "1",
-                                   "--timeout", "30", "--require-hashes", "-r", PINNED, "-d", CACHE], capture_output=True, text=True)
-        if "DO NOT MATCH" in download.stderr:
-            print(download.stderr)
-            sys.exit(1)
-        if download.returncode != 0:
-            last = (download.stderr.strip().splitlines() or ["no reason"])[-1]
-            print(f"skipped: cannot download grafana-foundation-sdk with pip: {last}")
-            sys.exit(77)
-    return next(CACHE.glob(wheels))
 
 
 class Asked(dict):
@@ -205,7 +188,7 @@ if __name__ == "__main__":
     if sys.version_info < (3, 11):
         print(f"skipped: found Python {sys.version.split()[0]}, Grafana's SDK needs 3.11")
         sys.exit(77)
-    sys.path.insert(0, str(fetch()))
+    sys.path.insert(0, str(fetch("grafana-foundation-sdk", PINNED, CACHE)))
     from grafana_foundation_sdk.cog import plugins, runtime
     from grafana_foundation_sdk.models import dashboard as models
 

@@ -13,12 +13,14 @@ import functools
 import json
 import pathlib
 import re
-import subprocess
 import sys
 import unittest
 import zipfile
 
 from manifests import Manifest, yaml
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from pinned_wheel import fetch  # noqa: E402
 
 try:
     import jsonschema
@@ -32,25 +34,6 @@ PINNED = pathlib.Path(__file__).with_name("schemas.txt")
 MANIFESTS = [Manifest.read(path) for path in sorted((FOLDER / "manifests").glob("*.yaml"))] + [Manifest.read(FOLDER / "examples/cli.yaml")]
 CUSTOM = {schema["properties"]["kind"]["const"]: schema
           for schema in (json.loads(path.read_text()) for path in pathlib.Path(__file__).with_name("schemas").glob("*.json"))}
-
-
-def fetch():
-    wheels = list(CACHE.glob("kubernetes_validate-*.whl"))
-    name = re.search(r"kubernetes-validate==(\S+)", PINNED.read_text())[1]
-    for wheel in wheels:
-        if f"-{name}-" in wheel.name:
-            return wheel
-    CACHE.mkdir(parents=True, exist_ok=True)
-    download = subprocess.run([sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:", "--retries", "1",
-                               "--timeout", "30", "--require-hashes", "-r", PINNED, "-d", CACHE], capture_output=True, text=True)
-    if "DO NOT MATCH" in download.stderr:
-        print(download.stderr)
-        sys.exit(1)
-    if download.returncode != 0:
-        last = (download.stderr.strip().splitlines() or ["no reason"])[-1]
-        print(f"skipped: cannot download kubernetes-validate with pip: {last}")
-        sys.exit(77)
-    return next(CACHE.glob(f"kubernetes_validate-{name}-*.whl"))
 
 
 class Schemas:
@@ -149,5 +132,5 @@ class SchemasTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    SCHEMAS = Schemas(fetch())
+    SCHEMAS = Schemas(fetch("kubernetes-validate", PINNED, CACHE))
     unittest.main(argv=sys.argv[:1])
