@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The messages that docs/FAQ.md explains are messages of the code: each piece between its `...`s stands in a string there. What
-it advises has the flags of today: `-o` is the format of what is printed, and never a file."""
+"""The messages that docs/FAQ.md explains are messages of the code: each piece between its `...`s is in a string there. What it
+advises has the flags of today: `-o` is the format of what is printed, and never a file."""
 import pathlib
 import re
 import sys

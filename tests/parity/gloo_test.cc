@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Training over TCP has the bits of training in memory.
+// Training over TCP is bitwise equal to training in memory.
 
 #include "gtest/gtest.h"
 #include "tests/parity/expect.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What is compared of a new job's memory before it is created, and what is said where it cannot be.
+// How the memory of a new job is compared before it is created, and the message where it cannot be.
 #include "coordinator/cli/commands/memory_look.h"
 
 #include <fcntl.h>
