@@ -43,14 +43,15 @@ no grace|worker/daemon/trainers/trainer_table.cc|s/absl::InfiniteDuration()), no
 grace that grows|worker/daemon/trainers/trainer_table.cc|s/std::min(trainer.kill_at.*), now + grace);/now + grace;/|simcluster_test
 unended exit|worker/daemon/trainers/trainer_table.cc|s/kill_at = now + grace;/kill_at = now + grace + absl::InfiniteDuration();/|simcluster_test
 gang without a rank|worker/daemon/trainers/trainer_table.cc|s/if (!failed) return {};/if (static_cast<int>(failed) < 2) return {};/|simcluster_test
-waiting after stop|worker/daemon/trainers/trainer_table.cc|s/effects.unstarted.push_back(assign);/return false;/|simcluster_test
-waiting in two sessions|worker/daemon/trainers/trainer_table.h|s/{ waiting_.clear(); }/{}/|simcluster_test
+waiting after stop|worker/daemon/trainers/trainer_table.cc|s/effects.unstarted.push_back(assign);/return false;/|trainer_table_test
+waiting in two sessions|worker/daemon/trainers/trainer_table.h|s/{ waiting_.clear(); }/{}/|trainer_table_test
 resend forgotten|worker/daemon/session/report_table.cc|s/^  rank.sent = acked_sequence;//|simcluster_test
 done before counted|worker/daemon/session/report_table.cc|s/rank.ended \&\& rank.acked == rank.seen/rank.ended/|simcluster_test
 exit of a process|worker/daemon/session/report_table.cc|s/ .. (report->has_exit() \&\& !rank.ended)//|simcluster_test
 gap in a stream|worker/daemon/session/report_table.cc|s/report.sequence() != it->second.seen + 1) return Arrival/false) return Arrival/|simcluster_test
 unlogged forgotten|worker/daemon/session/report_table.cc|s/return !live .. rank.recent.front().sequence() <= rank.acked;/return live ? rank.acked >= 0 : true;/|simcluster_test
 numbers of a log|worker/daemon/session/report_table.cc|s/acked_sequence > rank.seen \&\& !rank.ended/false/|session_test
+death in an answer|worker/daemon/session/report_table.cc|s/ \&\& rank.offered_alive) {/ \&\& rank.stopped \&\& !rank.ended) {/|simcluster_test
 unlogged warning|worker/daemon/session/report_table.cc|s/(!logged \&\& !report.has_exit())/false/|simcluster_test
 report first|worker/daemon/session/send_order.cc|s/if (now >= next_heartbeat_) return/if (now >= next_heartbeat_ \&\& !may_have_message_) return/|simcluster_test
 epoch of an answer|worker/daemon/session/registration.cc|s/KeyOf(reply) == answer.key/reply.job_uid() == answer.key.job_uid \&\& reply.rank() == answer.key.rank/|simcluster_test

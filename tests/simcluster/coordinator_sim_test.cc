@@ -157,6 +157,8 @@ TEST(CoordinatorSim, SeedsThatOnceFailed) {
   Probes probes;
   // A job took the devices of a quota that an earlier job of another kind waited to use.
   RunSeed(38988, {}, probes);
+  // A rank ended while its worker registered, and after a full disk its end repeated a number.
+  RunSeed(8786, {}, probes);
 }
 
 TEST(CoordinatorSim, HealthyNodesLoseNoJobWhateverTheControlPlaneDoes) {

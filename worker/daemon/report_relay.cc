@@ -198,7 +198,7 @@ void ReportRelay::Drop(const RankKey& key) {
   if (!status.ok()) spdlog::warn("rank not marked done: {}", status.ToString());
 }
 
-std::vector<HeldRank> ReportRelay::Held() const {
+std::vector<HeldRank> ReportRelay::Held() {
   const MutexLock lock(mu_);
   return table_.Held();
 }

@@ -66,7 +66,7 @@ class ReportRelay {
   // Drops a rank that the coordinator does not want and marks its folder done.
   void Drop(const RankKey& key);
 
-  std::vector<stretto::v1alpha1::HeldRank> Held() const;
+  std::vector<stretto::v1alpha1::HeldRank> Held();
   // Returns true if every report of every rank has been acknowledged.
   bool Idle() const;
 

@@ -165,6 +165,12 @@ bool ReportTable::Rewind(const RankKey& key, int64_t acked_sequence) {
   if (acked_sequence > rank.seen && !rank.ended) {
     rank.seen = acked_sequence;
     rank.recent.clear();  // its numbers have no gap
+  } else if (acked_sequence >= rank.seen && rank.exit.has_value() && rank.offered_alive) {
+    // Our report of its death has repeated one: the rank ended while the coordinator answered.
+    Report death = rank.recent.back();
+    death.set_sequence(acked_sequence + 1);
+    rank.seen = acked_sequence + 1;
+    rank.recent.assign(1, std::move(death));
   }
   rank.sent = acked_sequence;
   rank.ahead.clear();
@@ -202,9 +208,10 @@ bool ReportTable::Drop(const RankKey& key) {
 
 // ---- queries
 
-std::vector<v1::HeldRank> ReportTable::Held() const {
+std::vector<v1::HeldRank> ReportTable::Held() {
   std::vector<v1::HeldRank> held;
-  for (const auto& [key, rank] : ranks_) {
+  for (auto& [key, rank] : ranks_) {
+    rank.offered_alive = !rank.ended;
     v1::HeldRank one;
     one.set_job_id(rank.job_id);
     one.set_job_uid(key.job_uid);

@@ -103,7 +103,8 @@ class ReportTable {
 
   // ---- queries
 
-  std::vector<stretto::v1alpha1::HeldRank> Held() const;
+  // What a registration offers. Notes which ranks it calls alive, for their Rewind.
+  std::vector<stretto::v1alpha1::HeldRank> Held();
   // Returns true if every report of every rank has been acknowledged.
   bool Idle() const;
 
@@ -118,6 +119,7 @@ class ReportTable {
     bool sending = true;
     bool ended = false;
     bool stopped = false;
+    bool offered_alive = false;  // by the last Held
     std::optional<stretto::v1alpha1::RankExit> exit;
     std::deque<Report> recent;  // the newest ones, up to `seen`
     std::deque<Report> ahead;   // read from the log for sending

@@ -169,6 +169,36 @@ TEST_F(ReportTableTest, NumbersContinueWhereTheCoordinatorIs) {
   EXPECT_THAT(Drain(), ElementsAre(8));
 }
 
+// As above, and the rank ends between our registration and its answer.
+TEST_F(ReportTableTest, ADeathDuringARegistrationRepeatsNoNumber) {
+  table_.Add(kKey, "job", 0, "log");
+  table_.Logged(kKey, Log(1, 1));
+  table_.Pause();
+  ASSERT_TRUE(table_.Held()[0].alive());
+  const std::optional<Report> death = table_.Numbered(kKey, Exit(0));
+  ASSERT_TRUE(death.has_value());
+  EXPECT_EQ(death->sequence(), 2);
+  EXPECT_TRUE(table_.Own(kKey, *death, /*logged=*/true));
+  table_.End(kKey, false);
+  ASSERT_TRUE(table_.Rewind(kKey, 2));
+  EXPECT_FALSE(table_.Acked(kKey, 2));
+  const ReportTable::Turn turn = table_.Next({});
+  ASSERT_TRUE(turn.report.has_value());
+  EXPECT_EQ(turn.report->sequence(), 3);
+  EXPECT_TRUE(turn.report->has_exit());
+  EXPECT_TRUE(table_.Acked(kKey, 3));
+}
+
+TEST_F(ReportTableTest, ADeathThatWasAcknowledgedIsNotReportedAgain) {
+  table_.Add(kKey, "job", 0, "log");
+  table_.Logged(kKey, {Step(1), Exit(2)});
+  table_.End(kKey, false);
+  table_.Pause();
+  ASSERT_FALSE(table_.Held()[0].alive());
+  ASSERT_TRUE(table_.Rewind(kKey, 2));
+  EXPECT_TRUE(table_.Acked(kKey, 2));
+}
+
 TEST_F(ReportTableTest, OfReportsOfTheDaemonThatNoLogHasOnlyAnExitIsTaken) {
   table_.Add(kKey, "job", 0, "log");
   Report warning;
