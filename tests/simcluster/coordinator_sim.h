@@ -241,6 +241,7 @@ class ClusterSim final : public Transport, public Persistence {
   CoreOptions Options() const;
   void PassTime(absl::Duration duration, bool all_alive);
   // standstill.cc
+  void CountSilence();
   void PassRound(absl::Duration duration, const std::set<std::string>& silent);
   void BreakControlPlane();
   void StandStill(absl::Duration duration);
@@ -291,6 +292,7 @@ class ClusterSim final : public Transport, public Persistence {
   absl::Time wall_ = absl::FromUnixSeconds(1000);
   absl::Duration monotonic_ = absl::Seconds(7);
   absl::Duration last_tick_ = monotonic_;
+  absl::Duration heard_until_ = monotonic_;  // until then silence has been counted, or does not count
   absl::Duration lost_rank_timeout_, lost_run_timeout_;
   int64_t keep_jobs_ = INT64_MAX;
   Quotas quotas_;

@@ -33,10 +33,17 @@ absl::Status ClusterSim::Commit(const std::vector<Record>& records) {
   monotonic_ += next_commit_takes_;
   wall_ += std::exchange(next_commit_takes_, absl::ZeroDuration());
   absl::Status stored = store_->Commit(records);
+  if (storing_ && !stored.ok()) CountSilence();
+  if (!storing_ && stored.ok()) heard_until_ = monotonic_;
   storing_ = stored.ok();
   committed_ |= storing_;
   NoteCommit(records, storing_);
   return stored;
+}
+
+void ClusterSim::CountSilence() {
+  const absl::Duration uncounted = monotonic_ - std::exchange(heard_until_, monotonic_);
+  for (Node& node : nodes_) node.silent += std::min(uncounted, Options().longest_round);
 }
 
 void ClusterSim::PassTime(absl::Duration duration, bool all_alive) {
@@ -63,8 +70,8 @@ void ClusterSim::PassRound(absl::Duration duration, const std::set<std::string>&
   // A commit that takes long is that of the tick or of another event, not of a heartbeat before it.
   const absl::Duration slow = std::exchange(next_commit_takes_, absl::ZeroDuration());
   std::vector<Node*> after;
+  if (storing_) CountSilence();
   for (Node& node : nodes_) {
-    if (storing_) node.silent += std::min(round, Options().longest_round);
     Write(node);
     if (silent.contains(node.id)) continue;
     if (late && Pick(2) == 0) {

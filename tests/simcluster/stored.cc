@@ -74,7 +74,7 @@ void ClusterSim::RestartCoordinator() {
   Check(core.ok(), absl::StrCat("the stored state can be restored: ", core.status().ToString()));
   driver_ = std::make_unique<Driver>(*std::move(core), *this, *this);
   // Every lease has ended, and its clock begins with the next event.
-  last_tick_ = monotonic_;
+  last_tick_ = heard_until_ = monotonic_;
   storing_ = true;
   for (Node& node : nodes_) node.silent = Options().lease;
   // What the store kept of a commit whose response was lost is the truth from now on.
@@ -92,6 +92,10 @@ void ClusterSim::RestartCoordinator() {
     if (job.attempt > 0) placed_[job.id] = job.epoch;
     if (!job.preempted_by.empty()) victims_.emplace(job.uid, job.epoch.value());
     if (IsEnded(job.state)) ended_.emplace(job.id, job);
+    for (size_t i = 0; i < job.ranks.size(); ++i) {
+      if (job.ranks[i].state == RankState::kLost)
+        lost_.emplace(job.uid, job.epoch.value(), static_cast<int32_t>(i));
+    }
   }
   stored_epoch_ = loaded->epoch.last;
   ++probes_["coordinator restarted"];
