@@ -3,6 +3,9 @@
 // The state is made once by the events of a life: a worker registers, jobs are created, train and
 // end. Its snapshot, with fixed uids in place of drawn ones, is what every call begins with.
 //
+// A connection within a process has no security that gRPC would name, so whoever calls is nobody: a
+// call of a user's method shows a token of an admin. That a job is found so is checked at the begin.
+//
 // A call is over for its client before its last tasks have run, so an interceptor counts the calls
 // that the server still has, and a task that is posted afterwards is behind all of theirs.
 #include "tests/fuzz/requests/cluster.h"
@@ -25,6 +28,10 @@
 #include "coordinator/service/worker_service.h"
 #include "proto/base/check.h"
 #include "proto/base/mutex.h"
+#include "proto/tls/callers.h"
+#include "proto/tls/tokens.h"
+#include "tests/fuzz/fuzz_input.h"
+#include "tests/proto/tls/token_keys.h"
 
 namespace stretto::fuzz {
 
@@ -177,6 +184,7 @@ class Cluster::Meters final : public grpc::experimental::ServerInterceptorFactor
 Cluster::Cluster(bool with_worker)
     : with_worker_(with_worker), calls_(std::make_unique<OpenCalls>()) {
   loop_.Start(absl::Hours(24), [] {});
+  Admit();
   Do([this] {
     Live();
     Restore();
@@ -192,11 +200,22 @@ Cluster::Cluster(bool with_worker)
   server_ = builder.BuildAndStart();
   STRETTO_CHECK(server_ != nullptr);
   channel_ = server_->InProcessChannel({});
+  v1alpha1::GetJobRequest request;
+  request.set_name("jobs/runs");
+  STRETTO_CHECK(Call("/stretto.v1alpha1.JobService/GetJob", {request.SerializeAsString()}).ok());
 }
 
 Cluster::~Cluster() {
   server_->Shutdown();
   loop_.Stop();
+}
+
+void Cluster::Admit() {
+  const tls::TestTokenKey key;
+  const std::string keys = tls::TokensText({.keys = {key.key()}, .revoked = {}});
+  const std::string path = Folder::Get().Write("tokens", keys);
+  callers_ = std::make_shared<const tls::Callers>(nullptr, *tls::Tokens::Open(path), clock_);
+  token_ = key.Token("fuzz/admin", clock_.Now(), clock_.Now() + absl::Hours(1));
 }
 
 void Cluster::Do(const std::function<void()>& task) {
@@ -217,6 +236,7 @@ void Cluster::Begin(coordinator::Core core) {
   hub_.emplace(loop_, clock_, telemetry_, *audit_, service::Limits{});
   driver_ = std::make_unique<coordinator::Driver>(std::move(core), *store_, *hub_);
   hub_->SetDriver(*driver_);
+  hub_->SetCallers(callers_);
   worker_ = std::make_unique<Worker>(*hub_);
 }
 
@@ -264,6 +284,9 @@ grpc::Status Cluster::Call(const std::string& method, const std::vector<std::str
   grpc::Status status;
   {
     grpc::ClientContext context;
+    if (service::FindMethod(method)->caller == tls::Role::kUser) {
+      context.AddMetadata("authorization", "Bearer " + token_);
+    }
     grpc::CompletionQueue queue;
     grpc::GenericStub stub(channel_);
     const auto call = stub.PrepareCall(&context, method, &queue);

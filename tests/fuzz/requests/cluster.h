@@ -42,6 +42,7 @@ class Cluster {
   void Begin(coordinator::Core core);  // with nothing but this core
   void Live();                         // makes snapshot_
   void Restore();
+  void Admit();  // makes callers_ and token_
   grpc::Status Run(grpc::GenericClientAsyncReaderWriter& call, grpc::CompletionQueue& queue,
                    const std::vector<std::string>& messages);
 
@@ -50,6 +51,8 @@ class Cluster {
   telemetry::Telemetry telemetry_;
   const std::unique_ptr<telemetry::AuditLog> audit_ =
       *telemetry::AuditLog::Open("", 0, telemetry_);  // keeps nothing
+  std::shared_ptr<const tls::Callers> callers_;
+  std::string token_;  // of a user who may do everything
   service::Loop loop_;
   // Made anew at the same address, which the services know, while no call is open.
   std::optional<service::Hub> hub_;

@@ -139,7 +139,8 @@ def request_ListJobs():
             ("state-none", "states: STATE_UNSPECIFIED"), ("state-far", "states: 99"),
             ("labels", "labels { key: 'a' value: 'b' } labels { key: 'c' }"), ("labels-many", "labels { key: 'a' }" * 65),
             ("label-key", "labels { key: '-' }"),
-            ("label-value", "labels { key: 'a' value: '-' }"), ("size", "page_size: 5"), ("size-negative", "page_size: -1")):
+            ("label-value", "labels { key: 'a' value: '-' }"), ("retired", "retired: true"),
+            ("retired-labels", "retired: true labels { key: 'a' }"), ("size", "page_size: 5"), ("size-negative", "page_size: -1")):
         yield name, message("ListJobsRequest", text)
 
 
