@@ -25,8 +25,8 @@ void AddTlsFlags(CLI::App& app, ServerOptions& options, std::string& page_listen
       ->needs("--tls-ca");
   app.add_option("--page-listen", page_listen,
                  "address at which users of other machines see the page, HOST:PORT, with TLS and "
-                 "their tokens; port 0 picks a free port (default: nowhere)")
-      ->needs("--tokens");
+                 "their certificates or tokens; port 0 picks a free port (default: nowhere)")
+      ->needs("--tls-ca");
 }
 
 }  // namespace stretto::service

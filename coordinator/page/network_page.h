@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The page on a port of its own, with TLS, for users of other machines, who show their tokens
-// (--page-listen).
+// The page on a port of its own, with TLS, for users of other machines, who show their
+// certificates or their tokens (--page-listen).
 
 #include <memory>
 #include <string>

@@ -27,6 +27,8 @@
 #include "proto/base/printable.h"
 #include "proto/base/random_bytes.h"
 #include "proto/base/status_macros.h"
+#include "proto/tls/callers.h"
+#include "proto/tls/x509.h"
 
 namespace stretto::page {
 namespace {
@@ -78,6 +80,25 @@ absl::Status CheckHost(const std::string& host) {
   }
   return absl::PermissionDeniedError(
       absl::StrCat("the page: found Host ", Escaped(host), ", expected localhost or a number"));
+}
+
+// A browser shows a certificate to whatever asks for this address, also to a page of somebody else.
+// Such a page can send this header only after a question of the browser (CORS), which is refused as
+// every method but GET and HEAD is.
+absl::Status CheckOwnScript(const Request& request) {
+  if (!request.stretto_page.empty()) return absl::OkStatus();
+  return absl::PermissionDeniedError(
+      "the page: found a certificate without the header Stretto-Page, expected both, as the page's "
+      "own script sends them: browsers show a certificate to requests of other pages too");
+}
+
+tls::Shown ShownBy(const Request& request) {
+  tls::Shown shown{.certificate = request.certificate};
+  for (const tls::X509Pointer& own : tls::ReadCertificates(request.certificate)) {
+    shown.uris = tls::UrisOf(*own);
+  }
+  if (!request.authorization.empty()) shown.authorizations.push_back(request.authorization);
+  return shown;
 }
 
 // Returns the value of a parameter of a query; empty if it is not there.
@@ -138,11 +159,10 @@ absl::Status CheckPageListen(const service::ServerOptions& options,
   if (!address.ok()) {
     return absl::InvalidArgumentError(absl::StrCat("--page-listen: ", address.status().message()));
   }
-  if (!options.tls.empty() && !options.tokens.empty()) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(
-      "--page-listen: found ", page_listen, " without ",
-      options.tls.empty() ? "TLS, expected --tls-ca, --tls-certificate and --tls-key with it"
-                          : "tokens, expected --tokens with it: users show them to the page"));
+  if (!options.tls.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("--page-listen: found ", page_listen,
+                   " without TLS, expected --tls-ca, --tls-certificate and --tls-key with it"));
 }
 
 absl::StatusOr<std::string> PageKey(const std::string& path) {
@@ -162,23 +182,29 @@ absl::StatusOr<std::string> PageKey(const std::string& path) {
   return key;
 }
 
-absl::StatusOr<service::Reader> Page::ReaderFor(const std::string& authorization) {
+absl::StatusOr<service::Reader> Page::ReaderFor(const Request& request) {
   ASSIGN_OR_RETURN(const std::shared_ptr<service::Reader> reader, CurrentReader());
   if (reach_ == Reach::kMachine && key_.empty()) return *reader;
+  if (!request.certificate.empty()) {
+    RETURN_IF_ERROR(CheckOwnScript(request));
+    return reader->For(ShownBy(request));
+  }
+  const std::string& authorization = request.authorization;
   const std::string expected = "Bearer " + key_;
   if (!key_.empty() && authorization.size() == expected.size() &&
       CRYPTO_memcmp(authorization.data(), expected.data(), expected.size()) == 0) {
     return *reader;
   }
   // A token has dots, and a key has none.
-  if (absl::StrContains(authorization, '.')) return reader->For(authorization);
-  const char* const found = authorization.empty() ? "no key" : "another key";
+  if (absl::StrContains(authorization, '.')) return reader->For(ShownBy(request));
   if (reach_ == Reach::kNetwork) {
-    return absl::UnauthenticatedError(
-        absl::StrCat("the page: found ", found,
-                     ", expected a token, which `stretto ca token issue` makes: enter it here, or "
-                     "open this address with /#key=TOKEN at its end"));
+    return absl::UnauthenticatedError(absl::StrCat(
+        "the page: found no certificate and ", authorization.empty() ? "no token" : "another key",
+        ", expected the certificate of a user, for which the browser asks you, or a token, which "
+        "`stretto ca token issue` makes: enter it here, or open this address with /#key=TOKEN at "
+        "its end"));
   }
+  const char* const found = authorization.empty() ? "no key" : "another key";
   return absl::UnauthenticatedError(absl::StrCat(
       "the page: found ", found,
       ", expected that in page.key of the coordinator's state folder, or a token: open "
@@ -220,7 +246,7 @@ absl::StatusOr<Answer> Page::Find(const Request& request) {
   }
   const std::vector<std::string> parts = absl::StrSplit(path, '/');  // "", "api", "jobs", ...
   if (parts.size() < 3 || parts[1] != "api") return NoSuchPath(path);
-  ASSIGN_OR_RETURN(service::Reader reader, ReaderFor(request.authorization));
+  ASSIGN_OR_RETURN(service::Reader reader, ReaderFor(request));
   if (parts.size() == 3) {
     const std::string token = Parameter(request.query, "page_token");
     if (parts[2] == "jobs") return JsonAnswer(JobsJson(reader, token));

@@ -18,12 +18,14 @@
 // Where a coordinator has TLS, /api wants the header "Authorization: Bearer KEY". KEY is the key of
 // PageKey, which shows every job, or a user's token, which shows what that user may read. The
 // address /#key=KEY makes a browser send it. The same page can be served with TLS to other machines
-// (secure_connections.h), and takes tokens alone there.
+// (secure_connections.h). There it takes a user's token or certificate, one of both. With a
+// certificate /api wants the header Stretto-Page, of any value: browsers show a certificate to
+// requests that other pages make too, and without our consent those have no such header.
 //
-// A refusal is a line of text: 400 a bad name or page token, 401 no key or token, or one that does
-// not count, 403 closed (PageAccess), asked for under a name that is none of this machine's, or a
-// job that the user may not read, 404 no such job or path, 409 a job without steps, 503 no answer
-// in time, or a coordinator that does not serve.
+// A refusal is a line of text: 400 a bad name or page token, 401 no key, token or certificate, or
+// one that does not count, 403 closed (PageAccess), asked for under a name that is none of this
+// machine's or by another page, or a job that the user may not read, 404 no such job or path, 409 a
+// job without steps, 503 no answer in time, or a coordinator that does not serve.
 
 #include <memory>
 #include <string>
@@ -43,8 +45,7 @@ inline constexpr int kDrawnRanks = 8;
 absl::Status PageAccess(const service::ServerOptions& options, const std::string& metrics_listen);
 
 // Whether the page can be served at `page_listen` (--page-listen). Errors: INVALID_ARGUMENT (no
-// address), FAILED_PRECONDITION (without TLS it would be open, without tokens nobody could read
-// it).
+// address), FAILED_PRECONDITION (without TLS it would be open).
 absl::Status CheckPageListen(const service::ServerOptions& options, const std::string& page_listen);
 
 // Returns the key of a page that not everybody may see: 64 hexadecimal digits, from the file
@@ -62,7 +63,7 @@ enum class Reach {
 class Page {
  public:
   // `access` is the answer to every request unless it is OK. Data wants `key` or a token, and of a
-  // page for the network a token; on this machine without a key nothing.
+  // page for the network a token or a certificate; on this machine without a key nothing.
   explicit Page(absl::Status access, std::string key = "", Reach reach = Reach::kMachine)
       : access_(std::move(access)), key_(std::move(key)), reach_(reach) {}
 
@@ -76,8 +77,8 @@ class Page {
   absl::StatusOr<monitoring::Answer> Find(const monitoring::Request& request);
   absl::StatusOr<std::shared_ptr<service::Reader>> CurrentReader();
 
-  // Returns what a request with this header may read.
-  absl::StatusOr<service::Reader> ReaderFor(const std::string& authorization);
+  // Returns what a request may read.
+  absl::StatusOr<service::Reader> ReaderFor(const monitoring::Request& request);
 
   const absl::Status access_;
   const std::string key_;

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Connections of browsers with TLS 1.2 or 1.3 and the coordinator's certificate. Browsers show
-// none: each request has a token.
+// Connections of browsers with TLS 1.2 or 1.3 and the coordinator's certificate. A browser is asked
+// for one of its user and may have none: then its requests need tokens. One that is shown must be
+// valid for clients and lead to the CA, by the rules of the API's port, or the handshake fails.
+// Whether it was revoked, and what its user may read, is asked for each request
+// (service::Reader::For).
 
 #include <memory>
 
@@ -14,7 +17,7 @@ namespace stretto::page {
 // The process must ignore SIGPIPE, which a browser that goes away would cause.
 class SecureConnections {
  public:
-  // Reads the certificate and the key, which tls::CheckFiles must have accepted. Errors:
+  // Reads the CA, the certificate and the key, which tls::CheckFiles must have accepted. Errors:
   // FAILED_PRECONDITION, if OpenSSL cannot use them.
   static absl::StatusOr<std::unique_ptr<SecureConnections>> Open(const tls::Files& files);
   ~SecureConnections();

@@ -18,6 +18,7 @@
 #include "coordinator/service/validate_request.h"
 #include "proto/base/check.h"
 #include "proto/base/ids.h"
+#include "proto/base/status_macros.h"
 
 namespace stretto::service {
 namespace {
@@ -193,10 +194,14 @@ absl::Status AuthorizePath(absl::string_view path, const std::vector<std::string
     return absl::PermissionDeniedError(
         absl::StrCat(Quoted(path), ": found a method that no role may call"));
   }
-  if (caller->role == method->caller) return absl::OkStatus();
-  return absl::PermissionDeniedError(
-      absl::StrCat(Quoted(path), ": found a certificate with role ", tls::RoleName(caller->role),
-                   " (", Quoted(caller->uri), "), expected role ", tls::RoleName(method->caller)));
+  return AuthorizeKind(*method, *caller);
+}
+
+absl::Status AuthorizeKind(const Method& method, const tls::Identity& caller) {
+  if (caller.role == method.caller) return absl::OkStatus();
+  return absl::PermissionDeniedError(absl::StrCat(
+      Quoted(method.path), ": found a certificate with role ", tls::RoleName(caller.role), " (",
+      Quoted(caller.uri), "), expected role ", tls::RoleName(method.caller)));
 }
 
 std::shared_ptr<grpc::AuthMetadataProcessor> NewAuthorizer(
@@ -211,6 +216,12 @@ std::shared_ptr<grpc::AuthMetadataProcessor> NewAuthenticator(
       /*paths=*/false);
 }
 
+absl::StatusOr<Principal> PrincipalOf(const tls::Shown& shown, const tls::Callers& callers) {
+  ASSIGN_OR_RETURN(tls::Caller caller, callers.Identify(shown));
+  ASSIGN_OR_RETURN(tls::Identity identity, tls::IdentityOf(caller.uris));
+  return Principal{std::move(identity), std::move(caller.credential)};
+}
+
 Principal CallerOf(const grpc::ServerContextBase& context, const tls::Callers* callers) {
   const std::shared_ptr<const grpc::AuthContext> security = context.auth_context();
   if (HasNoSecurity(*security)) {
@@ -221,9 +232,7 @@ Principal CallerOf(const grpc::ServerContextBase& context, const tls::Callers* c
   if (callers == nullptr) {
     return {tls::IdentityOf(shown.uris).value_or(tls::Identity()), {shown.certificate}};
   }
-  absl::StatusOr<tls::Caller> caller = callers->Identify(shown);
-  if (!caller.ok()) return {};
-  return {tls::IdentityOf(caller->uris).value_or(tls::Identity()), std::move(caller->credential)};
+  return PrincipalOf(shown, *callers).value_or(Principal());
 }
 
 }  // namespace stretto::service

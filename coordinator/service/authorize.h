@@ -77,6 +77,8 @@ absl::Status AuthorizeReading(const Call& call, absl::string_view field, const S
 //   UNAUTHENTICATED    the certificate has no role, or more than one
 //   PERMISSION_DENIED  the method is another kind's, or nobody's
 absl::Status AuthorizePath(absl::string_view path, const std::vector<std::string>& uris);
+// The last part of that, of a method that has a row. Errors: PERMISSION_DENIED.
+absl::Status AuthorizeKind(const Method& method, const tls::Identity& caller);
 
 // Makes the processor for ServerCredentials, which sees every call of every method, ours, gRPC's
 // own and unknown ones, before it is dispatched. It asks `callers` who calls and whether that still
@@ -92,12 +94,15 @@ std::shared_ptr<grpc::AuthMetadataProcessor> NewAuthorizer(
 std::shared_ptr<grpc::AuthMetadataProcessor> NewAuthenticator(
     std::shared_ptr<const tls::Callers> callers);
 
-// Returns who makes a call that the processor has let pass. Without TLS it is user kLocalUser, with
-// role admin in every project. Without `callers` nobody has a token.
 struct Principal {
   tls::Identity identity;
   tls::Credential credential;
 };
+// Returns who shows this, and what he may do, whether or not it still counts. Errors:
+// UNAUTHENTICATED, those of Callers::Identify and tls::IdentityOf.
+absl::StatusOr<Principal> PrincipalOf(const tls::Shown& shown, const tls::Callers& callers);
+// Returns who makes a call that the processor has let pass. Without TLS it is user kLocalUser, with
+// role admin in every project. Without `callers` nobody has a token.
 Principal CallerOf(const grpc::ServerContextBase& context, const tls::Callers* callers);
 
 }  // namespace stretto::service

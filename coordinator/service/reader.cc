@@ -69,16 +69,20 @@ void Reader::Close() {
   door_->hub = nullptr;
 }
 
-absl::StatusOr<Reader> Reader::For(const std::string& authorization) const {
+absl::StatusOr<Reader> Reader::For(const tls::Shown& shown) const {
   const MutexLock lock(door_->mu);
   if (door_->hub == nullptr) return absl::UnavailableError("the coordinator is shutting down");
   const tls::Callers* const callers = door_->hub->callers();
-  if (callers == nullptr) return absl::UnauthenticatedError("found a token, expected none");
-  ASSIGN_OR_RETURN(tls::TokenClaims claims, callers->HolderOf(authorization));
-  tls::Identity holder = claims.holder;
-  tls::Credential credential{.token = std::move(claims)};
-  RETURN_IF_ERROR(callers->Check(credential));
-  return Reader(door_, std::move(holder), std::move(credential));
+  if (callers == nullptr) return absl::UnauthenticatedError("found a caller, expected none");
+  ASSIGN_OR_RETURN(Principal caller, PrincipalOf(shown, *callers));
+  RETURN_IF_ERROR(callers->Check(caller.credential));
+  return Reader(door_, std::move(caller.identity), std::move(caller.credential));
+}
+
+absl::StatusOr<Call> Reader::As(const char* method) const {
+  const Method& row = MethodNamed(method);
+  RETURN_IF_ERROR(AuthorizeKind(row, user_));
+  return Call{row, user_, credential_};
 }
 
 absl::Status Reader::Post(std::function<void(Hub&)> task, const char* name) const {
@@ -93,9 +97,10 @@ absl::Status Reader::Post(std::function<void(Hub&)> task, const char* name) cons
 template <class Answer>
 absl::StatusOr<Answer> Reader::Ask(
     const char* method, std::function<absl::Status(Hub&, const Call&, Answer*)> read) const {
+  ASSIGN_OR_RETURN(Call call, As(method));
   const auto awaited = std::make_shared<Awaited<Answer>>();
   RETURN_IF_ERROR(Post(
-      [awaited, call = As(method), read = std::move(read)](Hub& hub) {
+      [awaited, call = std::move(call), read = std::move(read)](Hub& hub) {
         Answer answer;
         const absl::Status status = read(hub, call, &answer);
         awaited->Set(status.ok() ? absl::StatusOr<Answer>(std::move(answer)) : status);
@@ -154,9 +159,10 @@ absl::StatusOr<JobSteps> Reader::Steps(const v1alpha1::GetJobRequest& request) {
 }
 
 absl::StatusOr<TraceRecords> Reader::Trace(const TraceQuery& query) {
+  ASSIGN_OR_RETURN(Call call, As("StreamJobTrace"));
   const auto awaited = std::make_shared<Awaited<TraceRecords>>();
   RETURN_IF_ERROR(Post(
-      [awaited, query, call = As("StreamJobTrace")](Hub& hub) {
+      [awaited, query, call = std::move(call)](Hub& hub) {
         ReadTrace(hub, call, query, [awaited](absl::StatusOr<TraceRecords> records) {
           awaited->Set(std::move(records));
         });

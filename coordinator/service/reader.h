@@ -39,10 +39,10 @@ class Reader {
   // Also of the readers that For has returned.
   void Close();
 
-  // Returns a reader that reads as the holder of the token in `authorization`, the value of that
-  // header. Ask anew for each request: what has begun is not ended by the end of a token, but for a
-  // trace. Errors: UNAUTHENTICATED; UNAVAILABLE, after Close.
-  absl::StatusOr<Reader> For(const std::string& authorization) const;
+  // Returns a reader that reads as who shows this, a certificate or a token, as a call of the API
+  // with it would. Ask anew for each request: what has begun is not ended by the end of a token or
+  // a revocation, but for a trace. Errors: UNAUTHENTICATED; UNAVAILABLE, after Close.
+  absl::StatusOr<Reader> For(const tls::Shown& shown) const;
 
   absl::StatusOr<v1alpha1::ListJobsResponse> ListJobs(const v1alpha1::ListJobsRequest& request);
   absl::StatusOr<v1alpha1::Job> GetJob(const v1alpha1::GetJobRequest& request);
@@ -64,7 +64,8 @@ class Reader {
   Reader(std::shared_ptr<Door> door, tls::Identity user, tls::Credential credential)
       : door_(std::move(door)), user_(std::move(user)), credential_(std::move(credential)) {}
 
-  Call As(const char* method) const { return {MethodNamed(method), user_, credential_}; }
+  // Errors: those of AuthorizeKind.
+  absl::StatusOr<Call> As(const char* method) const;
   absl::Status Post(std::function<void(Hub&)> task, const char* name) const;
   template <class Answer>
   absl::StatusOr<Answer> Ask(const char* method,

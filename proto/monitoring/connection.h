@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "proto/base/files.h"
 
@@ -24,6 +25,9 @@ class Connection {
  public:
   virtual ~Connection() = default;
   virtual int fd() const = 0;
+  // In PEM, without those of its issuers, once something was received. Empty: the peer has shown
+  // none.
+  virtual std::string PeerCertificate() const { return {}; }
   virtual Moved Receive(char* to, size_t most) = 0;
   virtual Moved Send(const char* from, size_t count) = 0;
   // Nothing more will be sent.

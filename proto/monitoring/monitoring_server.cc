@@ -264,7 +264,9 @@ void MonitoringServer::Impl::Dispatch(ConnectionPointer connection, const std::s
                  .request = {.path = line[1].substr(0, mark),
                              .query = mark == std::string::npos ? "" : line[1].substr(mark + 1),
                              .host = HeaderOf(request, "host:"),
-                             .authorization = HeaderOf(request, "authorization:")},
+                             .authorization = HeaderOf(request, "authorization:"),
+                             .stretto_page = HeaderOf(request, "stretto-page:"),
+                             .certificate = connection->PeerCertificate()},
                  .head = head};
   Queue& queue = QueueOf(asked.request.path);
   if (&queue == &views_ && !pages_.page) {

@@ -28,6 +28,8 @@ struct Request {
   std::string query = {};          // what follows '?'
   std::string host = {};           // of the header Host; empty: there was none
   std::string authorization = {};  // of the header Authorization, likewise
+  std::string stretto_page = {};   // of the header Stretto-Page, likewise
+  std::string certificate = {};    // Connection::PeerCertificate
 };
 
 struct Answer {

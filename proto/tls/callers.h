@@ -51,14 +51,15 @@ class Callers {
   // Returns who calls, whether or not that still counts. A caller shows exactly one of both.
   // Errors: UNAUTHENTICATED.
   absl::StatusOr<Caller> Identify(const Shown& shown) const;
-  // The holder of the token in the value of a header `authorization`. Errors: UNAUTHENTICATED.
-  absl::StatusOr<TokenClaims> HolderOf(absl::string_view authorization) const;
 
   // Errors: UNAUTHENTICATED, naming the certificate or the token, if it is revoked or has expired.
   // Certificates expire at their next handshake alone. OK for an empty one.
   absl::Status Check(const Credential& credential) const;
 
  private:
+  // The holder of the token in the value of a header `authorization`.
+  absl::StatusOr<TokenClaims> HolderOf(absl::string_view authorization) const;
+
   const std::shared_ptr<const Revocations> revocations_;
   const std::shared_ptr<const Tokens> tokens_;
   const Clock& clock_;

@@ -23,6 +23,12 @@ namespace {
 using Bio = std::unique_ptr<BIO, decltype(&BIO_free)>;
 using GeneralNames = std::unique_ptr<GENERAL_NAMES, decltype(&GENERAL_NAMES_free)>;
 
+std::string Content(const Bio& bio) {
+  char* text = nullptr;
+  const long length = BIO_get_mem_data(bio.get(), &text);  // NOLINT(runtime/int): OpenSSL's type
+  return {text, static_cast<size_t>(length)};
+}
+
 GeneralNames AlternativeNames(const X509& certificate) {
   return {static_cast<GENERAL_NAMES*>(
               X509_get_ext_d2i(&certificate, NID_subject_alt_name, nullptr, nullptr)),
@@ -66,6 +72,12 @@ std::vector<X509Pointer> ReadCertificates(absl::string_view pem) {
   return certificates;
 }
 
+std::string PemOf(const X509& certificate) {
+  const Bio bio(BIO_new(BIO_s_mem()), BIO_free);
+  PEM_write_bio_X509(bio.get(), &certificate);
+  return Content(bio);
+}
+
 std::vector<std::string> UrisOf(const X509& certificate) {
   const GeneralNames names = AlternativeNames(certificate);
   std::vector<std::string> uris;
@@ -97,9 +109,7 @@ bool HasHost(const X509& certificate, const std::string& host) {
 std::string NameText(const X509_NAME* name) {
   const Bio bio(BIO_new(BIO_s_mem()), BIO_free);
   X509_NAME_print_ex(bio.get(), name, 0, XN_FLAG_RFC2253);
-  char* text = nullptr;
-  const long length = BIO_get_mem_data(bio.get(), &text);  // NOLINT(runtime/int): OpenSSL's type
-  return {text, static_cast<size_t>(length)};
+  return Content(bio);
 }
 
 std::string IssuerOf(const X509& certificate) {

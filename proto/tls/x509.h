@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The facts of certificates as plain values. For this folder and for coordinator/ca, which makes
-// certificates.
+// The facts of certificates as plain values. For this folder, for coordinator/ca, which makes
+// certificates, and for coordinator/page, which shakes hands without gRPC.
 
 #include <openssl/x509.h>
 
@@ -22,6 +22,8 @@ using X509Pointer = std::unique_ptr<X509, X509Free>;
 
 // Returns all certificates of a PEM text, in order; ignores other blocks. Clears OpenSSL's errors.
 std::vector<X509Pointer> ReadCertificates(absl::string_view pem);
+
+std::string PemOf(const X509& certificate);
 
 // Returns the URIs among the subject alternative names.
 std::vector<std::string> UrisOf(const X509& certificate);

@@ -4,7 +4,8 @@
 const PATIENCE_MS = 10_000;
 
 // Of a coordinator with TLS: its key, or a token of a user. The address has it once, as #key=K,
-// which is not sent with an address; or somebody enters it.
+// which is not sent with an address; or somebody enters it. A browser that shows a certificate of
+// the user needs neither.
 const KEY = "stretto-key";
 const FORM = "[A-Za-z0-9._-]+";
 
@@ -31,7 +32,8 @@ export const forgetKey = () => localStorage.removeItem(KEY);
 async function ask(path) {
   const key = localStorage.getItem(KEY);
   const answer = await fetch(`/api/${path}`, {
-    headers: key ? { Authorization: `Bearer ${key}` } : {},
+    // Pages of others cannot send the first one.
+    headers: { "Stretto-Page": "1", ...(key ? { Authorization: `Bearer ${key}` } : {}) },
     signal: AbortSignal.timeout(PATIENCE_MS),
   });
   if (answer.ok) return answer;

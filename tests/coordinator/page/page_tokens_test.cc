@@ -3,65 +3,20 @@
 // The page of a user who shows a token: what it shows him, and what it serves to other machines.
 
 #include <gmock/gmock.h>
-#include <openssl/err.h>
-#include <openssl/ssl.h>
-#include <sys/socket.h>
 
-#include <csignal>
-#include <nlohmann/json.hpp>
-
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "coordinator/page/network_page.h"
-#include "coordinator/page/page.h"
-#include "tests/coordinator/service/token_harness.h"
+#include "tests/coordinator/page/network_page_harness.h"
 #include "tests/proto/monitoring/http_get.h"
 
 namespace stretto::page {
 namespace {
 
-using Json = nlohmann::json;
 using monitoring::Answer;
-using service::TokenServiceTest;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::StartsWith;
-
-class PageTokensTest : public TokenServiceTest {
- protected:
-  PageTokensTest() {
-    EXPECT_TRUE(Create("gpt", Bearer("alice/submitter/speech"), "speech").ok());
-    EXPECT_TRUE(Create("bert", Bearer("bob/submitter/text"), "text").ok());
-    page_.Show(server_->reader());
-  }
-
-  static Answer Get(Page& page, const std::string& path, const std::string& authorization,
-                    const std::string& host = "localhost") {
-    return page.Get({.path = path, .host = host, .authorization = authorization});
-  }
-  Answer Get(const std::string& path, const std::string& authorization) {
-    return Get(page_, path, authorization);
-  }
-  // The names of the jobs that this reader sees.
-  std::vector<std::string> Jobs(const std::string& authorization) {
-    const Answer answer = Get("/api/jobs", authorization);
-    EXPECT_EQ(answer.code, 200) << answer.body;
-    std::vector<std::string> names;
-    for (const Json& job : Json::parse(answer.body).value("jobs", Json::array())) {
-      names.push_back(job["name"].get<std::string>());
-    }
-    return names;
-  }
-  void ExpectRefused(const Answer& answer, int code, const std::vector<std::string>& facts) {
-    EXPECT_EQ(answer.code, code) << answer.body;
-    golden_.Add(answer.body, facts);
-  }
-
-  const std::string page_key_ = std::string(64, 'a');
-  Page page_{absl::OkStatus(), page_key_};
-};
 
 TEST_F(PageTokensTest, AUserSeesTheJobsThatHisRolesCoverAndNoOthers) {
   EXPECT_THAT(Jobs(Bearer("alice/submitter/speech")), ElementsAre("jobs/gpt"));
@@ -121,7 +76,8 @@ TEST_F(PageTokensTest, OnTheNetworkATokenAloneCountsUnderAnyName) {
   const std::string host = "coordinator.example:7443";
   EXPECT_EQ(Get(page, "/", "", host).code, 200);
   EXPECT_EQ(Get(page, "/api/jobs", Bearer("dash/viewer"), host).code, 200);
-  ExpectRefused(Get(page, "/api/jobs", "", host), 401, {"no key", "stretto ca token issue"});
+  ExpectRefused(Get(page, "/api/jobs", "", host), 401,
+                {"no certificate and no token", "stretto ca token issue"});
   Page keyless(absl::OkStatus(), "", Reach::kNetwork);
   keyless.Show(server_->reader());
   for (const char* nothing : {"", "Bearer ", "Bearer", "Bearer  "}) {
@@ -129,79 +85,16 @@ TEST_F(PageTokensTest, OnTheNetworkATokenAloneCountsUnderAnyName) {
   }
 }
 
-// A coordinator with TLS that serves the page to other machines.
-class NetworkPageTest : public PageTokensTest {
- protected:
-  NetworkPageTest() {
-    std::signal(SIGPIPE, SIG_IGN);
-    options_.tls = ca_.Write(folder_, "page", tls::kCoordinatorCertificate);
-    options_.tokens = path_;
-    auto page = NetworkPage::Start("127.0.0.1:0", options_);
-    EXPECT_TRUE(page.ok()) << page.status();
-    network_ = *std::move(page);
-    network_->Show(server_->reader());
-  }
-  ~NetworkPageTest() override { std::signal(SIGPIPE, SIG_DFL); }
-
-  // The whole answer; "" if the handshake fails. `ca`: whom the client trusts. `serial` is that of
-  // the server's certificate.
-  std::string Fetch(const std::string& path, const std::string& authorization = "",
-                    const std::string& ca = "page.ca", int64_t* serial = nullptr,
-                    int version = TLS1_3_VERSION) {
-    const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context(
-        SSL_CTX_new(TLS_client_method()), SSL_CTX_free);
-    EXPECT_EQ(SSL_CTX_load_verify_locations(context.get(), (folder_ + "/" + ca).c_str(), nullptr),
-              1);
-    SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER, nullptr);
-    SSL_CTX_set_security_level(context.get(), 0);
-    SSL_CTX_set_max_proto_version(context.get(), version);
-    const std::unique_ptr<SSL, decltype(&SSL_free)> ssl(SSL_new(context.get()), SSL_free);
-    EXPECT_EQ(X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl.get()), "127.0.0.1"), 1);
-    const FileDescriptor socket = Connect();
-    SSL_set_fd(ssl.get(), socket.get());
-    std::string answer;
-    if (SSL_connect(ssl.get()) == 1) {
-      if (serial != nullptr) {
-        const X509* certificate = SSL_get0_peer_certificate(ssl.get());
-        *serial = ASN1_INTEGER_get(X509_get0_serialNumber(certificate));
-      }
-      const std::string request = absl::StrCat(
-          "GET ", path, " HTTP/1.1\r\nHost: page.example\r\nAuthorization: ", authorization,
-          "\r\n\r\n");
-      SSL_write(ssl.get(), request.data(), static_cast<int>(request.size()));
-      char block[4096];
-      for (int n = 0; (n = SSL_read(ssl.get(), block, sizeof block)) > 0;) {
-        answer.append(block, static_cast<size_t>(n));
-      }
-    }
-    ERR_clear_error();
-    return answer;
-  }
-  FileDescriptor Connect() const {
-    FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    const timeval patience = {.tv_sec = 30, .tv_usec = 0};
-    EXPECT_EQ(setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience), 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(static_cast<uint16_t>(network_->port()));
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    EXPECT_EQ(connect(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
-    return socket;
-  }
-
-  service::ServerOptions options_;
-  std::unique_ptr<NetworkPage> network_;
-};
-
 TEST_F(NetworkPageTest, ABrowserSeesItByTlsWithAToken) {
   EXPECT_THAT(Fetch("/"), StartsWith("HTTP/1.1 200 OK\r\n"));
-  EXPECT_THAT(Fetch("/", "", "page.ca", nullptr, TLS1_2_VERSION), StartsWith("HTTP/1.1 200"));
-  const std::string jobs = Fetch("/api/jobs", Bearer("alice/submitter/speech"));
+  EXPECT_THAT(Fetch("/", {.version = TLS1_2_VERSION}), StartsWith("HTTP/1.1 200"));
+  const std::string jobs = Fetch("/api/jobs", {.authorization = Bearer("alice/submitter/speech")});
   EXPECT_THAT(jobs, HasSubstr("jobs/gpt"));
   EXPECT_THAT(jobs, Not(HasSubstr("jobs/bert")));
   EXPECT_THAT(jobs, HasSubstr("Content-Security-Policy: default-src 'none'"));
   EXPECT_THAT(Fetch("/api/jobs"), StartsWith("HTTP/1.1 401"));
-  EXPECT_THAT(Fetch("/api/jobs", "Bearer " + page_key_), StartsWith("HTTP/1.1 401"));
+  EXPECT_THAT(Fetch("/api/jobs", {.authorization = "Bearer " + page_key_}),
+              StartsWith("HTTP/1.1 401"));
   // Machines ask the other port.
   for (const char* path : {"/metrics", "/healthz", "/readyz"}) {
     EXPECT_THAT(Fetch(path), StartsWith("HTTP/1.1 404")) << path;
@@ -212,27 +105,27 @@ TEST_F(NetworkPageTest, ABrowserSeesItByTlsWithAToken) {
 
 TEST_F(NetworkPageTest, WithoutTlsOrItsCertificateNothingIsShown) {
   EXPECT_THAT(monitoring::HttpGet(network_->port(), "/"), Not(HasSubstr("200 OK")));
-  EXPECT_EQ(Fetch("/", "", "page.ca", nullptr, TLS1_1_VERSION), "");
+  EXPECT_EQ(Fetch("/", {.version = TLS1_1_VERSION}), "");
   const tls::TestCa other("other CA");
   other.Write(folder_, "other", tls::kUserCertificate);
-  EXPECT_EQ(Fetch("/", "", "other.ca"), "");
+  EXPECT_EQ(Fetch("/", {.ca = "other.ca"}), "");
   EXPECT_THAT(Fetch("/"), StartsWith("HTTP/1.1 200")) << "afterwards";
 }
 
 TEST_F(NetworkPageTest, ANewCertificateIsTakenAndADamagedOneIsNot) {
   int64_t serial = 0;
-  Fetch("/", "", "page.ca", &serial);
+  Fetch("/", {.serial = &serial});
   EXPECT_EQ(serial, 1);
   tls::Certificate next = tls::kCoordinatorCertificate;
   next.serial = 7;
   ca_.Write(folder_, "page", next);
-  Fetch("/", "", "page.ca", &serial);
+  Fetch("/", {.serial = &serial});
   EXPECT_EQ(serial, 7);
   ASSERT_TRUE(WriteFileAtomic(folder_ + "/page.crt", "nothing").ok());
   serial = 0;
-  EXPECT_THAT(Fetch("/", "", "page.ca", &serial), StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(Fetch("/", {.serial = &serial}), StartsWith("HTTP/1.1 200"));
   EXPECT_EQ(serial, 7);
-  EXPECT_THAT(log_.str(), HasSubstr("the page keeps its certificate: --page-listen: "));
+  EXPECT_THAT(log_.str(), HasSubstr("the page keeps its certificate and CA: --page-listen: "));
 }
 
 TEST_F(NetworkPageTest, WhoStallsDelaysNobody) {
@@ -243,20 +136,17 @@ TEST_F(NetworkPageTest, WhoStallsDelaysNobody) {
   EXPECT_THAT(Fetch("/"), StartsWith("HTTP/1.1 200"));
 }
 
-TEST_F(NetworkPageTest, ItNeedsTlsAndTokensAndAnAddress) {
+TEST_F(NetworkPageTest, ItNeedsTlsAndAnAddress) {
   golden_.Hide(folder_, "FOLDER");
   golden_.Hide(absl::StrCat(":", network_->port()), ":PORT");
   const auto refused = [](const std::string& listen, const service::ServerOptions& options) {
     return std::string(NetworkPage::Start(listen, options).status().message());
   };
   service::ServerOptions options = options_;
-  options.tokens = "";
-  golden_.Add(refused("0.0.0.0:7443", options), {"--page-listen", "0.0.0.0:7443", "--tokens"});
   golden_.Add(refused("0.0.0.0:7443", {}), {"--page-listen", "TLS", "--tls-ca"});
   golden_.Add(refused("7443", options_), {"--page-listen", "7443"});
   golden_.Add(refused(absl::StrCat("127.0.0.1:", network_->port()), options_),
               {"--page-listen", "in use"});
-  options = options_;
   options.tls = ca_.Write(folder_, "user", tls::kUserCertificate);
   golden_.Add(refused("127.0.0.1:0", options), {"role coordinator"});
 }

@@ -282,13 +282,13 @@ def page_services(manifest):
 
 
 def page(manifest):
-    """The page is for users with tokens. Each coordinator has a Service for it, which keeps the caller's address."""
+    """The page wants TLS. Each coordinator has a Service for it, which keeps the caller's address."""
     for name, _, spec in manifest.pods():
         given = {flag: value for container in containers(spec) for flag, value in flags(container).items()}
         if "--page-listen" not in given:
             continue
-        if "--tokens" not in given:
-            yield f"{name}: shows the page to nobody, because it takes no tokens"
+        if "--tls-ca" not in given:
+            yield f"{name}: shows the page to nobody, because it has no TLS"
         services = page_services(manifest)
         if sorted(one["spec"]["selector"].get(POD_NAME, "any") for one in services) != manifest.pod_names(name):
             yield f"{name}: its pods have not a page Service each"

@@ -198,7 +198,7 @@ def coordinator_container(manifest):
 
 
 PAGE_DAMAGES = {
-    "no tokens": (lambda m: coordinator_container(m)["args"].remove("--tokens=/etc/stretto/tokens/tokens"), "takes no tokens"),
+    "no TLS": (lambda m: coordinator_container(m)["args"].remove("--tls-ca=/etc/stretto/tls/ca.crt"), "because it has no TLS"),
     "folder of tokens": (lambda m: coordinator_container(m)["volumeMounts"].remove(
         {"name": "tokens", "mountPath": "/etc/stretto/tokens", "readOnly": True}), "where nothing is mounted"),
     "one file": (lambda m: coordinator_container(m)["volumeMounts"][-1].update(subPath="tokens"), "keeps its first content"),

@@ -123,6 +123,13 @@ class RenderTest(unittest.TestCase):
         self.assertEqual(volume["configMap"], {"name": "keys"})
         self.assertEqual(policies.page_services(manifest), [])
 
+    def test_a_page_for_certificates_alone(self):
+        manifest = self.rendered("coordinator: {page: {enabled: true}}")
+        self.assertEqual(policies.all_findings(manifest, SOURCE), [])
+        given = flags(containers(manifest.pod("stretto-coordinator"))[0])
+        self.assertEqual(given["--page-listen"], "0.0.0.0:7443")
+        self.assertNotIn("--tokens", given)
+
     def test_pages_of_two_coordinators(self):
         manifest = self.rendered("""
             coordinator:
@@ -145,7 +152,8 @@ class RenderTest(unittest.TestCase):
     def test_what_cannot_work_is_refused(self):
         self.assertIn("found secret a and configMap b", render("coordinator: {tokens: {secret: a, configMap: b}}"))
         self.assertIn("coordinator.tokens: found tls.mode=insecure", render("{coordinator: {tokens: {secret: a}}, tls: {mode: insecure}}"))
-        self.assertIn("coordinator.page.enabled: found no coordinator.tokens", render("coordinator: {page: {enabled: true}}"))
+        self.assertIn("coordinator.page.enabled: found tls.mode=insecure",
+                      render("{coordinator: {page: {enabled: true}}, tls: {mode: insecure}}"))
         self.assertIn("coordinator.etcd.peers", render("coordinator: {etcd: {endpoints: ['e1:2379'], tlsSecret: x}}"))
         self.assertIn("set networkPolicy.nodeCIDRs", render("pools: {gpu: {hostNetwork: true}}"))
         self.assertIn("tls.certManager.issuer.name", render("tls: {mode: cert-manager}"))
