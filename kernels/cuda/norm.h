@@ -113,7 +113,9 @@ __device__ __forceinline__ void NormRowGrad(const NormGradOperands<F>& at, int64
   using T = typename F::T;
   const float count = static_cast<float>(at.x.columns);
   HeldRow<F> in = Hold<F>(at.x, row), gradient = Hold<F>(at.dy, row), base;
-  if (at.residual.data != nullptr) base = Hold<F>(at.residual, row);
+  if constexpr (!kLoadsLate<F>) {
+    if (at.residual.data != nullptr) base = Hold<F>(at.residual, row);
+  }
   const auto of_row = NormStats<kCentre>::Load(at.stats, row);
   float sums[2] = {0, 0};
   for (int i = 0; i < F::kPacks; ++i) {
@@ -134,6 +136,9 @@ __device__ __forceinline__ void NormRowGrad(const NormGradOperands<F>& at, int64
   for (int i = 0; i < F::kPacks; ++i) {
     const int column = HeldColumn<F>(i);
     const Pack<T> weight = at.w.Load(0, column);
+    if constexpr (kLoadsLate<F>) {
+      if (at.residual.data != nullptr) base.at[i] = HeldPack<T>::Of(at.residual.Load(row, column));
+    }
     Pack<T> out;
     for (int k = 0; k < kPack<T>; ++k) {
       const float g = gradient.at[i][k] * ToFloat(weight.at[k]);

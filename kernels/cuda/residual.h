@@ -27,7 +27,9 @@ class ResidualRow {
 
   // Computes the row, writes it and returns it.
   __device__ __forceinline__ HeldRow<F> operator()(int64_t row) const {
-    const HeldRow<F> r = Hold<F>(operands_.r, row);
+    constexpr bool kLate = kLoadsLate<F> && sizeof(T) == 4;  // 16-bit elements fit as they are
+    HeldRow<F> r;
+    if constexpr (!kLate) r = Hold<F>(operands_.r, row);
     HeldRow<F> y = Hold<F>(operands_.x, row);
     for (int i = 0; i < F::kPacks; ++i) {
       const int column = HeldColumn<F>(i);
@@ -35,6 +37,7 @@ class ResidualRow {
       if constexpr (kDrop) draws_.Factors(row, column, factors);
       const bool with_bias = operands_.bias.data != nullptr;
       const Pack<T> bias = with_bias ? operands_.bias.Load(0, column) : Pack<T>{};
+      if constexpr (kLate) r.at[i] = HeldPack<T>::Of(operands_.r.Load(row, column));
       Pack<T> out;
       for (int k = 0; k < kPack<T>; ++k) {
         const float value = r.at[i][k] + ToFloat(bias.at[k]);

@@ -201,6 +201,13 @@ __device__ __forceinline__ HeldRow<F> Hold(const typename F::In& rows, int64_t r
   return held;
 }
 
+// Whether a row beside those that a block holds, of which each pack is used once, is loaded pack by
+// pack when it is used. A short one is held from the start, so that all its loads are under way at
+// once. With long rows the compiler would put some of them into local memory: a thread of 1,024 has
+// 64 registers.
+template <class F>
+inline constexpr bool kLoadsLate = F::kPacks > 2;
+
 inline constexpr int kMostThreads = 1024;
 
 // Returns the threads of a block that holds a row, with `each` packs for a thread.

@@ -3,9 +3,10 @@
 # most registers, stack, spilled and shared memory, HMMA and LDG.128 instructions, the lowest
 # occupancy in percent, and the fewest blocks of another kernel that fit beside one of these.
 #
-#   awk -v registers=N -v threads=N -f kernel_resources.awk PTXAS_LOG DISASSEMBLY
+#   awk -v registers=N -v threads=N -v spilling=FILE -f kernel_resources.awk PTXAS_LOG DISASSEMBLY
 #
 # The other kernel has blocks of `threads` threads with `registers` registers, and no shared memory.
+# FILE gets a line "KERNEL BYTES" for each kernel that spills.
 
 function up(value, unit) { return int((value + unit - 1) / unit) * unit }
 function least(a, b) { return a < b ? a : b }
@@ -23,7 +24,11 @@ function fit(registers, threads, shared, free_registers, free_warps, free_shared
 BEGIN { kSmRegisters = 65536; kSmWarps = 64; kSmShared = 233472; kSmBlocks = 32 }
 
 FNR == NR && /Compiling entry function/ { split($0, quoted, "'"); kernel = quoted[2]; ++kernels; order[kernels] = kernel }
-FNR == NR && /bytes stack frame/ { most("stack", $1); most("spilled", $5 + $9) }
+FNR == NR && /bytes stack frame/ {
+  most("stack", $1)
+  most("spilled", $5 + $9)
+  if ($5 + $9 > 0) print kernel, $5 + $9 > spilling
+}
 FNR == NR && match($0, /Used [0-9]+ registers/) { of_registers[kernel] = substr($0, RSTART + 5) + 0 }
 FNR == NR && match($0, /[0-9]+ bytes smem/) { of_shared[kernel] = substr($0, RSTART) + 0 }
 
