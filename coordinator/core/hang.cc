@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A wait is a call that a rank has begun and not ended, and the peer that it waits for there. From
-// a rank's wait there are three ways on. The peer has not begun the call: it is behind, so its own
-// waits are followed. The peer waits in the same call for a third rank: so are its. Otherwise the
-// peer has done its part, and what it sent did not arrive. A walk that comes back to a rank has
-// gone around ranks that wait for each other in one call, or around ranks of several groups, whose
-// last link is as good a place to look at as any.
+// A wait is a call that a rank has begun and not ended. It is for the peer that the rank names
+// there; a collective of a device names none, and is for all members that have not begun it. From a
+// rank's wait there are three ways on. Somebody that it waits for has not begun the call: that rank
+// is behind, so its own waits are followed. The peer waits in the same call for a third rank: so
+// are its. Otherwise the others have done their part, and what they sent did not arrive. Waits for
+// a rank that is behind are followed before all others, because they tell ranks apart. A walk that
+// comes back to a rank has gone around ranks that wait for each other in one call, or around ranks
+// of several groups, whose last link is as good a place to look at as any.
 
 #include "coordinator/core/hang.h"
 
@@ -32,19 +34,47 @@ const ChannelPosition* FindChannel(const RankPosition& position, const std::stri
   return nullptr;
 }
 
-// Returns the first call in which a rank waits for a peer, or null.
-const ChannelPosition* WaitOf(const RankPosition& position) {
-  for (const ChannelPosition& channel : position.channels) {
-    if (channel.waiting && channel.peer >= 0) return &channel;
-  }
-  return nullptr;
+bool HasBegun(const RankPosition& position, const ChannelPosition& call) {
+  const ChannelPosition* channel = FindChannel(position, call.group);
+  return channel != nullptr && channel->begun >= call.begun;
 }
 
-bool HasBegun(const Positions& positions, int32_t rank, const ChannelPosition& call) {
-  const auto found = positions.find(rank);
-  if (found == positions.end()) return false;
-  const ChannelPosition* channel = FindChannel(found->second, call.group);
-  return channel != nullptr && channel->begun >= call.begun;
+// Whether a rank that waits in a call waits for `other`, by all that its peers' positions tell.
+bool WaitsFor(const ChannelPosition& call, int32_t other, const RankPosition& position) {
+  if (call.peer >= 0) return call.peer == other;
+  return FindChannel(position, call.group) != nullptr && !HasBegun(position, call);
+}
+
+// A call in which a rank waits, and the rank that it waits for and that has not begun it; -1: none.
+struct Wait {
+  const ChannelPosition* call = nullptr;  // null: it waits in none
+  int32_t behind = -1;
+};
+
+// Returns the one of those behind that is least far in the calls of the group, and then in steps.
+int32_t FindBehind(const Positions& positions, const ChannelPosition& call) {
+  int32_t behind = -1;
+  const auto place = [&](const RankPosition& position) {
+    const ChannelPosition* channel = FindChannel(position, call.group);
+    return std::pair(channel == nullptr ? 0 : channel->begun, position.step);
+  };
+  for (const auto& [other, position] : positions) {
+    if (!WaitsFor(call, other, position) || HasBegun(position, call)) continue;
+    if (behind < 0 || place(position) < place(positions.at(behind))) behind = other;
+  }
+  return behind;
+}
+
+// Returns the first wait for a rank that is behind, else the first wait.
+Wait WaitOf(const Positions& positions, int32_t rank) {
+  Wait first;
+  for (const ChannelPosition& call : positions.at(rank).channels) {
+    if (!call.waiting) continue;
+    const int32_t behind = FindBehind(positions, call);
+    if (behind >= 0) return {&call, behind};
+    if (first.call == nullptr) first.call = &call;
+  }
+  return first;
 }
 
 std::string CallText(const ChannelPosition& call) {
@@ -57,7 +87,7 @@ std::string WaitersOf(const Positions& positions, int32_t rank) {
   for (const auto& [other, position] : positions) {
     if (other == rank) continue;
     for (const ChannelPosition& call : position.channels) {
-      if (!call.waiting || call.peer != rank) continue;
+      if (!call.waiting || !WaitsFor(call, rank, positions.at(rank))) continue;
       texts.push_back(absl::StrCat("rank ", other, " waits for it in ", CallText(call)));
       break;
     }
@@ -121,7 +151,7 @@ std::optional<Hang> FindTroubled(const Positions& positions, const HangLimits& l
 
 Hang StandsStill(const Positions& positions, int32_t rank) {
   const RankPosition& position = positions.at(rank);
-  const bool waits = WaitOf(position) != nullptr;
+  const bool waits = WaitOf(positions, rank).call != nullptr;
   return {.rank = rank,
           .message = absl::StrCat("hangs", PlaceOf(position), ": it has not moved for ",
                                   Seconds(position.still), waits ? "" : " and waits for no rank",
@@ -146,34 +176,65 @@ Hang NetworkCut(const Positions& positions, int32_t rank, const ChannelPosition&
   return {.rank = rank, .message = message};
 }
 
-// Returns a rank with a wait if there is one, else the one that is least far.
-int32_t WhereToBegin(const Positions& positions) {
-  int32_t least = positions.begin()->first;
+// A call without a peer that all members have begun: nothing that they tell shows who keeps it.
+Hang NoneProceeds(const Positions& positions, const ChannelPosition& call) {
+  int32_t first = -1;              // of those that are in the call
+  std::vector<std::string> ended;  // the others
   for (const auto& [rank, position] : positions) {
-    if (WaitOf(position) != nullptr) return rank;
+    const ChannelPosition* channel = FindChannel(position, call.group);
+    if (channel == nullptr) continue;
+    if (channel->begun == call.begun && channel->waiting) {
+      if (first < 0) first = rank;
+      continue;
+    }
+    // A rank that goes on comes to its next wait long before the limit.
+    if (WaitOf(positions, rank).call == nullptr) return StandsStill(positions, rank);
+    ended.push_back(absl::StrCat(rank));
+  }
+  const RankPosition& position = positions.at(first);
+  std::string message = absl::StrCat("waits", PlaceOf(position), ": all ranks of group ",
+                                     call.group, " are in call ", call.begun);
+  if (ended.empty()) {
+    absl::StrAppend(&message, " and none proceeds");
+  } else {
+    absl::StrAppend(&message, " or have ended it, as rank ", absl::StrJoin(ended, ", "),
+                    ", but it has not proceeded for ", Seconds(position.still));
+  }
+  return {.rank = first, .message = message + ": check the network between them"};
+}
+
+// Returns a rank that waits for one that is behind; else one with a wait; else the one that is
+// least far.
+int32_t WhereToBegin(const Positions& positions) {
+  int32_t waits = -1, least = positions.begin()->first;
+  for (const auto& [rank, position] : positions) {
+    const Wait wait = WaitOf(positions, rank);
+    if (wait.behind >= 0) return rank;
+    if (wait.call != nullptr && waits < 0) waits = rank;
     if (position.step < positions.at(least).step) least = rank;
   }
-  return least;
+  return waits >= 0 ? waits : least;
 }
 
 Hang FollowWaits(const Positions& positions) {
   std::set<int32_t> seen;
   int32_t rank = WhereToBegin(positions);
   while (true) {
-    const ChannelPosition* call = WaitOf(positions.at(rank));
-    // A peer without a position has ended; then its closed connections end the wait.
-    if (call == nullptr || positions.count(call->peer) == 0) return StandsStill(positions, rank);
-    const int32_t peer = call->peer;
+    const auto [call, behind] = WaitOf(positions, rank);
+    if (call == nullptr) return StandsStill(positions, rank);
     seen.insert(rank);
-    if (HasBegun(positions, peer, *call)) {
-      const ChannelPosition* next = WaitOf(positions.at(peer));
-      const bool same_call =
-          next != nullptr && next->group == call->group && next->begun == call->begun;
-      if (!same_call || seen.count(next->peer) != 0) return NetworkCut(positions, rank, *call);
-    } else if (seen.count(peer) != 0) {
-      return StandsStill(positions, peer);
+    if (behind >= 0) {
+      if (seen.count(behind) != 0) return StandsStill(positions, behind);
+      rank = behind;
+      continue;
     }
-    rank = peer;
+    if (call->peer < 0) return NoneProceeds(positions, *call);
+    // A peer without a position has ended; then its closed connections end the wait.
+    if (positions.count(call->peer) == 0) return StandsStill(positions, rank);
+    const ChannelPosition* next = FindChannel(positions.at(call->peer), call->group);
+    const bool same_call = next->waiting && next->begun == call->begun && next->peer >= 0;
+    if (!same_call || seen.count(next->peer) != 0) return NetworkCut(positions, rank, *call);
+    rank = call->peer;
   }
 }
 

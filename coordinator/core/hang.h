@@ -22,14 +22,14 @@ struct ChannelPosition {
   std::string group;
   int64_t begun = 0;      // calls, since the ranks met
   bool waiting = false;   // in the last of them
-  int32_t peer = -1;      // if waiting: the rank that it waits for; -1: not known
+  int32_t peer = -1;      // if waiting: the rank that it waits for; -1: any member of the group
   bool receives = false;  // for its data; otherwise to send it ours
 };
 
 // What a rank does, apart from waiting in a call. Values equal those of v1alpha1.RankPosition.
 enum class Activity {
   kIdle = 1,
-  kComputing,  // its process uses the CPU
+  kComputing,  // its process uses the CPU, and does not only look at its GPU
   kWorking,    // on work that it has announced, within the time of it
   kOverdue,    // longer than it has announced
 };
@@ -64,9 +64,11 @@ struct Hang {
 // Returns nullopt while the job may be healthy:
 // - A rank that is frozen, unattached, overdue or too long in one computation hangs by itself.
 // - Otherwise all ranks must be still for the limit, and none may work or compute. Then the first
-//   wait is followed from rank to rank. It ends at a rank that waits for nobody, which hangs, or at
-//   a transfer whose receiver is in a call that the sender has begun too: then the network between
-//   them is cut, and the receiver is named.
+//   wait is followed from rank to rank: to its peer or, where it has none, to the member of its
+//   group that has begun the fewest calls. It ends at a rank that waits for nobody, which hangs, or
+//   at a transfer whose receiver is in a call that the sender has begun too: then the network
+//   between them is cut, and the receiver is named. If it ends at a call without a peer that all
+//   members have begun, nothing tells them apart, and the first that is in it is named.
 std::optional<Hang> FindHang(const std::set<int32_t>& ranks,
                              const std::map<int32_t, RankPosition>& positions,
                              const HangLimits& limits);

@@ -76,7 +76,7 @@ void WriteTrace(absl::string_view bytes) {
   stretto::v1alpha1::TraceRecord program, step;
   program.mutable_program()->set_operation_count(0);
   auto log = *stretto::TraceLog::Create(folder, {program}, /*max_bytes=*/256);
-  for (size_t i = 0; i < bytes.size() && i < 8; ++i) {
+  for (size_t i = 0; i < bytes.size() && i < 16; ++i) {
     step.mutable_step()->set_step(1 + static_cast<int64_t>(i));
     step.mutable_step()->mutable_report()->set_tokens(static_cast<unsigned char>(bytes[i]));
     log.Add(step);
@@ -126,6 +126,7 @@ void WritePosition(absl::string_view bytes) {
         break;
       case 6:
         recorder.EndCall(channel, now);
+        recorder.SetPolling(channel, c > 'a');
         break;
       default:  // 7 and negative ones
         recorder.Pulse(now, now);

@@ -11,7 +11,7 @@
 #include <set>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
+#include "absl/algorithm/container.h"
 
 namespace stretto::daemon {
 namespace {
@@ -36,11 +36,15 @@ void AddChannels(const FlightState& state, v1::RankPosition* position) {
   }
 }
 
+// A device may be in a call while its thread does other work.
 bool WaitsInACall(const FlightState& state) {
-  for (const FlightChannel& channel : state.channels) {
-    if (channel.waiting) return true;
-  }
-  return false;
+  return absl::c_any_of(state.channels, [](const FlightChannel& of) {
+    return of.waiting && (!of.on_device || of.polls);
+  });
+}
+
+bool Polls(const FlightState& state) {
+  return absl::c_any_of(state.channels, [](const FlightChannel& of) { return of.polls; });
 }
 
 // `used`: CPU time since the position stopped moving, `still` ago.
@@ -50,6 +54,9 @@ v1::RankPosition::Activity ActivityOf(const FlightState& state, absl::Duration u
   if (state.announced_until > absl::ZeroDuration() && !WaitsInACall(state)) {
     return now < state.announced_until ? v1::RankPosition::WORKING : v1::RankPosition::OVERDUE;
   }
+  // Looking at a device uses the CPU, and so do threads of a library that wait for peers. Whether
+  // the device computes, they do not tell.
+  if (Polls(state)) return v1::RankPosition::IDLE;
   return used > still * kComputes ? v1::RankPosition::COMPUTING : v1::RankPosition::IDLE;
 }
 

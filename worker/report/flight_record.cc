@@ -27,10 +27,11 @@
 namespace stretto {
 namespace {
 
-constexpr uint64_t kMagic = 0x0002'54'48'47'49'4C'46'53ull;  // "SFLIGHT", version 2
+constexpr uint64_t kMagic = 0x0003'54'48'47'49'4C'46'53ull;  // "SFLIGHT", version 3
 constexpr size_t kPageBytes = 4096;
 constexpr size_t kLanes = 2;
 constexpr size_t kGroupBytes = 32;  // with a terminating zero
+constexpr uint32_t kOnDevice = 1, kPolls = 2;
 
 }  // namespace
 
@@ -46,6 +47,7 @@ struct FlightPage {
     std::atomic<int64_t> time_ns;
     std::atomic<int32_t> peer;
     std::atomic<uint32_t> receives;
+    std::atomic<uint32_t> device;  // as kOnDevice and kPolls
   };
   std::atomic<uint64_t> magic;
   std::atomic<int64_t> step;
@@ -156,6 +158,11 @@ void FlightRecorder::EndCall(int channel, absl::Duration now) {
   cell.time_ns.store(absl::ToInt64Nanoseconds(now), std::memory_order_relaxed);
 }
 
+void FlightRecorder::SetPolling(int channel, bool polls) {
+  if (channel >= kMaxFlightChannels) return;
+  page_->channel[channel].device.store(kOnDevice | (polls ? kPolls : 0), std::memory_order_relaxed);
+}
+
 void FlightRecorder::Pulse(absl::Duration now, absl::Duration cpu) {
   page_->pulse_ns.store(absl::ToInt64Nanoseconds(now), std::memory_order_relaxed);
   page_->cpu_ns.store(absl::ToInt64Nanoseconds(cpu), std::memory_order_relaxed);
@@ -178,6 +185,9 @@ std::vector<FlightChannel> ChannelsOf(const FlightPage& page, int64_t* last_ns) 
     channel.group.assign(cell.group, ::strnlen(cell.group, kGroupBytes));
     channel.begun = cell.begun.load(std::memory_order_relaxed);
     channel.waiting = cell.ended.load(std::memory_order_relaxed) < channel.begun;
+    const uint32_t device = cell.device.load(std::memory_order_relaxed);
+    channel.on_device = (device & kOnDevice) != 0;
+    channel.polls = (device & kPolls) != 0;
     if (channel.waiting) {
       channel.peer = cell.peer.load(std::memory_order_relaxed);
       channel.receives = cell.receives.load(std::memory_order_relaxed) != 0;

@@ -62,6 +62,9 @@ class FlightRecorder {
   // The call in progress waits for `peer`, a rank of the job: for its data, or to send it ours.
   void AwaitPeer(int channel, int32_t peer, bool receives, absl::Duration now);
   void EndCall(int channel, absl::Duration now);
+  // The calls of the channel are a device's. Whether all that the thread that drives it does now is
+  // to look how far they have come. No move.
+  void SetPolling(int channel, bool polls);
 
   // A sign of life of the process, which has used `cpu` so far.
   void Pulse(absl::Duration now, absl::Duration cpu);
@@ -78,8 +81,12 @@ struct FlightChannel {
   std::string group;
   int64_t begun = 0;     // calls, since the ranks met
   bool waiting = false;  // in the last of them
-  int32_t peer = -1;     // if waiting: as AwaitPeer; -1: none yet
+  int32_t peer = -1;     // if waiting: as AwaitPeer; -1: none yet, or any member
   bool receives = false;
+  // As SetPolling: where a device makes the calls, its thread waits for their ends if it polls, and
+  // does other work otherwise.
+  bool on_device = false;
+  bool polls = false;
 };
 
 struct FlightState {

@@ -134,6 +134,7 @@ absl::StatusOr<RankDevice::Connection> RankDevice::ConnectGroup(const Group& gro
     if (absl::IsUnavailable(device.status())) return device.status();  // a peer went away
     RETURN_IF_ERROR(OfDevice(device.status()));
     connection.device = *std::move(device);
+    connection.watch = Watch(name, group.ranks, flight);
     return connection;
   }
   ASSIGN_OR_RETURN(connection.host,
@@ -154,7 +155,10 @@ absl::StatusOr<RankDevice::Connection> RankDevice::ConnectGroup(const Group& gro
 GroupLinks RankDevice::links() const {
   GroupLinks links;
   for (const Connection& group : groups_) {
-    links.push_back({.host = group.host.get(), .device = group.device.get(), .alike = group.alike});
+    links.push_back({.host = group.host.get(),
+                     .device = group.device.get(),
+                     .watch = group.watch,
+                     .alike = group.alike});
   }
   return links;
 }

@@ -44,8 +44,8 @@ class RankDevice {
   std::optional<double> peak_flops() const { return peak_flops_; }
 
   // Connects to the other ranks; all call it together. `flight`, which is borrowed and may be null,
-  // gets the calls of each group that the host makes. Errors: those of GlooCommunicator::Connect
-  // and, marked by OfDevice, of BackendPlugin::connect.
+  // gets the calls of each group. Errors: those of GlooCommunicator::Connect and, marked by
+  // OfDevice, of BackendPlugin::connect.
   absl::Status Connect(Store& store, FlightRecorder* flight);
   // After Connect: of all ranks, for the host; and of each group, for step programs.
   Communicator& control() { return *control_; }
@@ -61,7 +61,8 @@ class RankDevice {
   struct Connection {
     std::unique_ptr<Communicator> host;
     std::unique_ptr<DeviceCommunicator> device;
-    bool alike = true;  // GroupLink::alike
+    CallWatch* watch = nullptr;  // GroupLink::watch
+    bool alike = true;           // GroupLink::alike
   };
   absl::StatusOr<Connection> ConnectGroup(const Group& group, Store& store, FlightRecorder* flight);
   // Returns what watches the calls of a group, or null.
@@ -74,7 +75,7 @@ class RankDevice {
   std::string kernels_;
   std::optional<double> peak_flops_;
   GlooNetwork network_;  // moves the bytes of all groups on CPUs, and of control messages
-  std::vector<std::unique_ptr<FlightWatch>> watches_;  // of the communicators below
+  std::vector<std::unique_ptr<FlightWatch>> watches_;  // of the groups below
   std::unique_ptr<Communicator> control_;
   std::vector<Connection> groups_;  // in the order of GroupsOf
 };

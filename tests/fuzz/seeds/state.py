@@ -35,9 +35,9 @@ def framed(*messages):
     return b"".join(len(message).to_bytes(2, "little") + message for message in messages)
 
 
-def flight_page(magic=0x0002544847494c4653, phase=3, channels=2):
+def flight_page(magic=0x0003544847494c4653, phase=3, channels=2):
     page = struct.pack("<QqI4xq4qqqqI4x", magic, 7, phase, 1000, 18, 900, 17, 950, 1000, 500, 2000, channels)
-    channel = struct.pack("<32sqqqiI", b"tp", 5, 4, 970, 3, 1)
+    channel = struct.pack("<32sqqqiII4x", b"tp", 5, 4, 970, 3, 1, 3)
     return (page + 48 * channel).ljust(4096, b"\0")
 
 

@@ -19,8 +19,21 @@ absl::StatusOr<std::vector<DeviceInfo>> Devices() {
       {.index = 0, .name = "NVIDIA H200 (emulated)", .capability_major = 9, .capability_minor = 0}};
 }
 
+#if defined(EMULATED_STALLS)
+// The device of rank 1 stops after that many products. The process lives on.
+bool is_rank_1 = false;
+bool Ready() {
+  static int left = EMULATED_STALLS;
+  return !is_rank_1 || left-- > 0;
+}
+#endif
+
 absl::StatusOr<std::unique_ptr<MatrixProducts>> Products(void* stream, void*) {
+#if defined(EMULATED_STALLS)
+  return std::make_unique<ReferenceProducts>(stream, Ready);
+#else
   return std::make_unique<ReferenceProducts>(stream);
+#endif
 }
 
 absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(const DeviceOptions& options) {
@@ -44,6 +57,9 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(const DeviceOptions& option
 absl::StatusOr<std::unique_ptr<DeviceCommunicator>> Connect(const DeviceGroupOptions& options) {
 #if defined(EMULATED_WITHOUT_NCCL)
   return absl::NotFoundError("cannot open NCCL");
+#endif
+#if defined(EMULATED_STALLS)
+  is_rank_1 = options.rank == 1;
 #endif
   ASSIGN_OR_RETURN(GlooNetwork network, OpenGlooNetwork("127.0.0.1"));
   ASSIGN_OR_RETURN(std::unique_ptr<Communicator> host,

@@ -30,14 +30,15 @@ constexpr char kTiny[] =
 class GpuJobTest : public ClusterTest {
  protected:
   // Workers with two cores and two GPUs each. `plugin`: the folder it is found in.
-  void StartGpus(const std::string& plugin, const std::vector<std::string>& workers = {"node-a"}) {
+  void StartGpus(const std::string& plugin, const std::vector<std::string>& workers = {"node-a"},
+                 const Arguments& coordinator = {}) {
     setenv("STRETTO_PLUGIN_PATH", Fake(plugin).c_str(), 1);
     setenv("LD_LIBRARY_PATH", Fake("driver").c_str(), 1);
     // Away from the plug-in that may lie beside the program.
     std::filesystem::create_directories(Path("bin"));
     std::filesystem::copy_file(absl::StrCat(STRETTO_BINARY_DIR, "/stretto-trainer"),
                                Path("bin/stretto-trainer"));
-    StartCoordinator();
+    StartCoordinator(coordinator);
     for (const std::string& worker : workers) {
       StartWorker(
           worker, 2,
@@ -287,6 +288,21 @@ TEST_F(GpuJobTest, CancelEndsAStepThatWaitsForAPeer) {
   EXPECT_FALSE(job.contains("first_failure")) << job["first_failure"];
   // By its own hand, before the daemon's grace was over.
   EXPECT_THAT(ReadRun("stuck", 0, "trainer.log"), HasSubstr("ended: Cancelled after step"));
+}
+
+// Both processes look at their devices, of which one waits for the other, and do nothing else.
+TEST_F(GpuJobTest, ARankWhoseDeviceStopsIsNamedWithWhoWaitsForItOnADevice) {
+  StartGpus("stalls", {"node-a"}, {"--hang-timeout", "4"});
+  const Json job = RunJob(OnGpus("stalls", 100000), "failed");
+  EXPECT_EQ(ConditionOf(job, "Succeeded")["reason"], "Hang") << job["conditions"].dump(1);
+  const Json& failure = job["first_failure"];
+  EXPECT_EQ(failure["rank"], 1) << failure;
+  EXPECT_GE(Int(failure["step"]), 1);
+  EXPECT_THAT(failure["message"].get<std::string>(),
+              AllOf(HasSubstr("hangs in step "),
+                    HasSubstr(" and waits for no rank; rank 0 waits "
+                              "for it in call "),
+                    HasSubstr(" of group tp.0")));
 }
 
 TEST_F(GpuJobTest, ClusterWithoutGpusRefusesTheJob) {

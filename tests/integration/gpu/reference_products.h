@@ -15,7 +15,9 @@ namespace stretto {
 // f32 alone.
 class ReferenceProducts final : public MatrixProducts {
  public:
-  explicit ReferenceProducts(void* stream) : stream_(static_cast<cudaStream_t>(stream)) {}
+  // `ready`: whether the device computes the next product now; empty: at once.
+  explicit ReferenceProducts(void* stream, std::function<bool()> ready = {})
+      : stream_(static_cast<cudaStream_t>(stream)), ready_(std::move(ready)) {}
 
   // y[n, m] = x[n, k] w[m, k]^T + bias
   void Gemm(TensorView x, TensorView w, TensorView bias, TensorView y) override {
@@ -63,10 +65,11 @@ class ReferenceProducts final : public MatrixProducts {
 
  private:
   void Do(std::function<void()> product) {
-    STRETTO_CHECK(cuda_emulator::Enqueue(stream_, std::move(product)) == cudaSuccess);
+    STRETTO_CHECK(cuda_emulator::Enqueue(stream_, std::move(product), ready_) == cudaSuccess);
   }
 
   const cudaStream_t stream_;
+  const std::function<bool()> ready_;
 };
 
 }  // namespace stretto

@@ -180,6 +180,7 @@ class Notes final : public CallWatch {
     notes.push_back(absl::StrCat(receives ? "receive from " : "send to ", peer));
   }
   void OnEnd() override { notes.emplace_back("end"); }
+  void OnPoll(bool) override { notes.emplace_back("poll"); }
   std::vector<std::string> notes;
 };
 

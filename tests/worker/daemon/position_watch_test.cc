@@ -132,5 +132,34 @@ TEST_F(PositionWatchTest, TellsWhatAStillTrainerDoes) {
   EXPECT_EQ(After(1).activity(), v1::RankPosition::IDLE);
 }
 
+// Its thread looks at the device all the time, and a library may do so too.
+TEST_F(PositionWatchTest, ATrainerThatOnlyLooksAtItsDeviceDoesNotCompute) {
+  state_->channels = {
+      {.group = "tp.0", .begun = 5, .waiting = true, .on_device = true, .polls = true}};
+  Look();
+  state_->cpu = absl::Seconds(100);
+  EXPECT_EQ(After(2).activity(), v1::RankPosition::IDLE);
+  state_->announced_until = now_ + absl::Hours(1);
+  EXPECT_EQ(After(1).activity(), v1::RankPosition::IDLE);
+  // The device is in the call, and its thread elsewhere.
+  state_->channels[0].polls = false;
+  EXPECT_EQ(After(1).activity(), v1::RankPosition::WORKING);
+  state_->announced_until = absl::ZeroDuration();
+  EXPECT_EQ(After(1).activity(), v1::RankPosition::COMPUTING);
+  state_->channels[0].polls = true;
+  state_->channels[0].waiting = false;
+  EXPECT_EQ(After(1).activity(), v1::RankPosition::IDLE);
+  state_->announced_until = now_ + absl::Hours(1);
+  EXPECT_EQ(After(1).activity(), v1::RankPosition::WORKING);
+}
+
+// On cores one lane may wait while another computes.
+TEST_F(PositionWatchTest, ATrainerMayComputeWhileItsHostWaitsInACall) {
+  state_->channels = {{.group = "tp.0", .begun = 5, .waiting = true, .peer = 1}};
+  Look();
+  state_->cpu = absl::Seconds(100);
+  EXPECT_EQ(After(2).activity(), v1::RankPosition::COMPUTING);
+}
+
 }  // namespace
 }  // namespace stretto::daemon

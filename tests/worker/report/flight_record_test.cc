@@ -85,6 +85,25 @@ TEST(FlightRecordTest, HasTheCallsOfEachGroup) {
   EXPECT_EQ(later->last_update, absl::Seconds(7));
 }
 
+// It is no move either: a rank that looks for the end of a call stays in it.
+TEST(FlightRecordTest, TellsWhoLooksForTheCallsOfADevice) {
+  TestFolder folder;
+  auto recorder = FlightRecorder::Create(folder / "flight");
+  ASSERT_TRUE(recorder.ok()) << recorder.status();
+  recorder->AddChannel("control");
+  const int tp = recorder->AddChannel("tp.0");
+  const auto channels = [&] { return ReadFlightRecord(folder / "flight")->channels; };
+  EXPECT_FALSE(channels()[1].on_device);
+  recorder->SetPolling(tp, true);
+  EXPECT_TRUE(channels()[1].on_device);
+  EXPECT_TRUE(channels()[1].polls);
+  recorder->SetPolling(tp, false);
+  EXPECT_TRUE(channels()[1].on_device);
+  EXPECT_FALSE(channels()[1].polls);
+  EXPECT_FALSE(channels()[0].on_device);
+  EXPECT_EQ(ReadFlightRecord(folder / "flight")->last_update, absl::ZeroDuration());
+}
+
 TEST(FlightRecordTest, GroupsBeyondTheLimitAreNotRecorded) {
   TestFolder folder;
   auto recorder = FlightRecorder::Create(folder / "flight");
@@ -93,6 +112,7 @@ TEST(FlightRecordTest, GroupsBeyondTheLimitAreNotRecorded) {
   recorder->BeginCall(none, absl::Seconds(1));
   recorder->AwaitPeer(none, 1, true, absl::Seconds(1));
   recorder->EndCall(none, absl::Seconds(1));
+  recorder->SetPolling(none, true);
   const auto state = ReadFlightRecord(folder / "flight");
   EXPECT_EQ(state->channels.size(), static_cast<size_t>(kMaxFlightChannels));
   EXPECT_EQ(state->last_update, absl::ZeroDuration());

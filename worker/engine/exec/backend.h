@@ -15,6 +15,7 @@
 
 namespace stretto {
 
+class CallWatch;
 class Communicator;
 class DeviceCommunicator;
 
@@ -23,6 +24,9 @@ class DeviceCommunicator;
 struct GroupLink {
   Communicator* host = nullptr;
   DeviceCommunicator* device = nullptr;
+  // Borrowed; may be null. The executor of a device tells it the calls of `device`, whose end the
+  // communicator does not see; `host` tells its own watch.
+  CallWatch* watch = nullptr;
   // Whether all members have arenas of equal sizes with the group's tensors at equal offsets, so
   // that a device may register them.
   bool alike = true;

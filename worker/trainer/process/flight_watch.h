@@ -26,6 +26,7 @@ class FlightWatch final : public CallWatch {
     flight_.AwaitPeer(channel_, ranks_[peer].value(), receives, Clock::Real().Monotonic());
   }
   void OnEnd() override { flight_.EndCall(channel_, Clock::Real().Monotonic()); }
+  void OnPoll(bool polls) override { flight_.SetPolling(channel_, polls); }
 
  private:
   FlightRecorder& flight_;

@@ -3,9 +3,9 @@
 // Drives one step from the host. Prepare plans what is issued (issue_plan.h), allocates memory and
 // streams, and makes the player. RunStep aligns the host's clock with the device's at an event on
 // the idle device and enqueues everything. It then polls the communicators for errors and the end
-// marks of the segments, to report which operations have begun. The intervals of the ledger are
-// read from the marks after the last event. After an error the communicators are aborted, and
-// memory is freed only if the device comes to rest.
+// marks of the segments, to report which operations and which calls of groups have begun. The
+// intervals of the ledger are read from the marks after the last event. After an error the
+// communicators are aborted, and memory is freed only if the device comes to rest.
 
 #include "worker/engine/exec/backend_cuda/device_step.h"
 
@@ -33,8 +33,8 @@ StepMemory::Users UsersOf(const CudaRank& rank) {
   };
   // The order, by group and then by operation, is the same on all ranks, as registration requires.
   for (GroupId group : IdRange<GroupId>(rank.links.size())) {
-    const auto [host, user, alike] = rank.links[group.position()];
-    if (user == nullptr || !alike) continue;
+    DeviceCommunicator* const user = rank.links[group.position()].device;
+    if (user == nullptr || !rank.links[group.position()].alike) continue;
     for (const Unit& unit : step.units) {
       for (const Op& op : unit.ops) {
         if (op.group != group) continue;
@@ -66,6 +66,7 @@ absl::Status DeviceStep::Prepare() {
   ASSIGN_OR_RETURN(plan_, PlanIssue(programs, options_.collective_sms > 0));
   segments_of_.resize(plan_.lanes.size());
   for (const Segment& segment : plan_.segments) segments_of_[segment.lane].push_back(&segment);
+  calls_ = DeviceCalls(plan_, ranks_);
   RETURN_IF_ERROR(UseDevice());
   for (const CudaRank& rank : ranks_) {
     ASSIGN_OR_RETURN(StepMemory memory,
@@ -111,6 +112,7 @@ absl::Status DeviceStep::RunStep() {
   if (check != nullptr) RETURN_IF_ERROR(check->Begin());
   at_rest_ = false;
   segments_done_.assign(plan_.lanes.size(), 0);
+  calls_.BeginStep();
   // The device is idle, so its clock and the host's are read at the same moment here.
   RETURN_IF_ERROR(player_->Begin());
   RETURN_IF_ERROR(AwaitDevice(
@@ -124,8 +126,10 @@ absl::Status DeviceStep::RunStep() {
 }
 
 absl::Status DeviceStep::Await(cudaEvent_t event) {
+  calls_.Poll(true);
   const absl::Status status = AwaitDevice(
       {}, [&] { return LookAtLanes(event); }, options_.wait);
+  calls_.Poll(false);
   if (status.ok()) return status;
   return absl::Status(status.code(), absl::StrCat("first operation not seen done: ", FirstNotDone(),
                                                   ": ", status.message()));
@@ -155,17 +159,26 @@ absl::StatusOr<bool> DeviceStep::LookAtLanes(cudaEvent_t event) {
     for (DeviceCommunicator* communicator : Communicators()) lost_.Update(communicator->Poll());
   }
   RETURN_IF_ERROR(lost_);
-  for (LaneId lane : segments_of_.ids()) {
-    size_t& next = segments_done_[lane];
-    const size_t before = next;
-    while (next < player_->segments(lane)) {
-      ASSIGN_OR_RETURN(const bool ended, IsDone(player_->mark(segments_of_[lane][next]->end_mark)));
-      if (!ended) break;
-      ++next;
-    }
-    if (next != before && next < segments_of_[lane].size()) Tell(*segments_of_[lane][next]);
-  }
+  for (LaneId lane : segments_of_.ids()) RETURN_IF_ERROR(LookAt(lane));
   return done;
+}
+
+absl::Status DeviceStep::LookAt(LaneId lane) {
+  const std::vector<const Segment*>& segments = segments_of_[lane];
+  size_t& next = segments_done_[lane];
+  const size_t before = next;
+  for (; next < player_->segments(lane); ++next) {
+    ASSIGN_OR_RETURN(const bool ended, IsDone(player_->mark(segments[next]->end_mark)));
+    if (!ended) break;
+    calls_.End(lane, next);
+  }
+  if (next != before && next < segments.size()) Tell(*segments[next]);
+  // The marks of segments that are not enqueued yet are those of an earlier step.
+  if (next < player_->segments_begun(lane) && calls_.ExpectsBegin(lane, next)) {
+    ASSIGN_OR_RETURN(const bool begun, IsDone(player_->mark(segments[next]->begin_mark)));
+    if (begun) calls_.Begin(lane, next);
+  }
+  return absl::OkStatus();
 }
 
 void DeviceStep::Tell(const Segment& segment) const {

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "worker/engine/exec/backend_cuda/cuda_executor.h"
+#include "worker/engine/exec/backend_cuda/device_calls.h"
 #include "worker/engine/exec/backend_cuda/instance_player.h"
 #include "worker/engine/exec/backend_cuda/issue_plan.h"
 #include "worker/engine/exec/backend_cuda/lane_streams.h"
@@ -53,6 +54,7 @@ class DeviceStep {
   absl::Status Await(cudaEvent_t event);
   // Reports how far the lanes have come, and returns whether the event has completed.
   absl::StatusOr<bool> LookAtLanes(cudaEvent_t event);
+  absl::Status LookAt(LaneId lane);
   void Tell(const Segment& segment) const;
   std::string FirstNotDone() const;
   absl::Status ReadIntervals();
@@ -71,7 +73,8 @@ class DeviceStep {
   std::unique_ptr<LedgerCheck> check_;  // null: not requested
   bool has_run_ = false;
   IdVector<LaneId, std::vector<const Segment*>> segments_of_;
-  IdVector<LaneId, size_t> segments_done_;                   // number of segments seen to complete
+  IdVector<LaneId, size_t> segments_done_;  // number of segments seen to complete
+  DeviceCalls calls_;
   IdVector<LocalRank, IdVector<OpId, Interval>> intervals_;  // [rank]
   int64_t begin_ = 0;  // begin of the step, on the host's clock
   absl::Status lost_;  // the last error of a communicator

@@ -112,6 +112,7 @@ absl::Status InstancePlayer::Enqueue() {
   turns_ = 0;
   lane_end_.assign(of_lanes_.size(), -1);
   segments_.assign(of_lanes_.size(), 0);
+  segments_begun_.assign(of_lanes_.size(), 0);
   loaded_.assign(stored_.size(), -1);
   is_stored_.assign(stored_.size(), false);
   s_.lanes->WeightsChanged();
@@ -143,7 +144,9 @@ absl::Status InstancePlayer::Play(size_t index) {
   return of_origins_[turn].Add(kCommandsOfInstance, s_.await);
 }
 
-void InstancePlayer::NoteEnd(const Item& item) {
+// Notes an item that has been enqueued, with the marks of its segment before and after it.
+void InstancePlayer::Note(const Item& item) {
+  segments_begun_[item.lane] = segments_[item.lane] + 1;
   if (item.end_mark < 0) return;
   lane_end_[item.lane] = item.end_mark;
   ++segments_[item.lane];
@@ -206,7 +209,7 @@ absl::Status InstancePlayer::PlayCalls(const IssuedInstance& instance, Part& par
   for (size_t k = 0; k < instance.items.size(); ++k) {
     const Item& item = instance.items[k];
     RETURN_IF_ERROR(IssueItem(instance, k, part, nullptr));
-    NoteEnd(item);
+    Note(item);
     const int commands = kCommandsOfItem + std::ssize(item.carried) + std::ssize(item.joins);
     RETURN_IF_ERROR(of_lanes_[item.lane].Add(commands, s_.await));
   }
@@ -257,7 +260,7 @@ absl::Status InstancePlayer::PlayGraph(const IssuedInstance& instance, Part& par
     RETURN_IF_CUDA_ERROR(record_at(item.end_mark));
   }
   RETURN_IF_ERROR(ToStatus(cudaGraphLaunch(part.exec.get(), origin), "launch of a graph"));
-  for (const Item& item : instance.items) NoteEnd(item);
+  for (const Item& item : instance.items) Note(item);
   return absl::OkStatus();
 }
 

@@ -45,6 +45,8 @@ class InstancePlayer {
   absl::Status Enqueue();
   // Returns how many segments of the lane end in the part of the step enqueued so far.
   size_t segments(LaneId lane) const { return segments_[lane]; }
+  // Returns how many begin there: one more than end if the last is enqueued in part.
+  size_t segments_begun(LaneId lane) const { return segments_begun_[lane]; }
 
   // Destroys all graphs. Call it when nothing more is enqueued and before communicators end whose
   // collectives the graphs hold. Graphs that the device is running complete.
@@ -93,7 +95,7 @@ class InstancePlayer {
   absl::Status FindNodes(Part* part) const;
   absl::Status IssueItem(const IssuedInstance& instance, size_t position, Part& part,
                          Capture* capture);
-  void NoteEnd(const Item& item);
+  void Note(const Item& item);
   absl::Status AwaitMarks(const std::vector<LaneId>& lanes, cudaStream_t stream);
 
   Setting s_;
@@ -110,7 +112,7 @@ class InstancePlayer {
   // The state of the step that is being enqueued.
   size_t turns_ = 0;                // of the origins
   IdVector<LaneId, int> lane_end_;  // the mark after its last operation so far; -1: none
-  IdVector<LaneId, size_t> segments_;
+  IdVector<LaneId, size_t> segments_, segments_begun_;
   std::vector<int> loaded_;  // [slot] micro-batch; -1: none
   std::vector<bool> is_stored_;
 };

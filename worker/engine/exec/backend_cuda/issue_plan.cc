@@ -227,7 +227,7 @@ class Planner {
     const bool awaited = std::any_of(previous.begin(), previous.end(),
                                      [&](const RankOp& of) { return awaited_[of.rank][of.op]; });
     int segment = previous.empty() ? -1 : PlaceOf(previous[0]).segment;
-    if (segment < 0 || waits || awaited || !SameKind(previous[0], item->ops[0])) {
+    if (segment < 0 || waits || awaited || !ComputeAlike(previous[0], item->ops[0])) {
       Segment fresh;
       fresh.lane = item->lane;
       // Without waits the two segments are adjacent in time, so one mark serves both.
@@ -246,9 +246,9 @@ class Planner {
     }
   }
 
-  bool SameKind(RankOp a, RankOp b) const {
+  bool ComputeAlike(RankOp a, RankOp b) const {
     const Op &x = OpOf(a), &y = OpOf(b);
-    return IsCollective(x.kind) == IsCollective(y.kind) && x.tag.phase == y.tag.phase;
+    return !IsCollective(x.kind) && !IsCollective(y.kind) && x.tag.phase == y.tag.phase;
   }
 
   const IdVector<LocalRank, RankProgram>& ranks_;

@@ -9,8 +9,9 @@
 //
 // Lanes are streams; lanes of several ranks that have the same name are one. They are timed, and
 // wait for each other, at marks, which are events at the ends of segments. A segment is a run of
-// items of one lane and one instance, all of them compute or all communication, and of one phase.
-// Waits lead only to its first item and only from its last.
+// items of one lane and one instance that compute in one phase, or a single collective, so that
+// marks tell where a rank is in its calls. Waits lead only to its first item, and only from its
+// last.
 //
 // Instances are enqueued one after the other, each as a graph or call by call, and only marks order
 // them. The first item of a lane in an instance therefore also waits for the last item of that lane

@@ -89,6 +89,18 @@ TEST(IssuePlanTest, ASegmentIsOfOneKindAndPhase) {
               ElementsAre(ElementsAre(0), ElementsAre(1), ElementsAre(2), ElementsAre(3)));
 }
 
+// One mark is the end of a call and the begin of the next.
+TEST(IssuePlanTest, ACollectiveIsASegmentOfItsOwn) {
+  const OpKind reduce = OpKind::kAllReduce;
+  const IssuePlan plan =
+      PlanOf(StepOf({{OpOn(1, {}, reduce), OpOn(1, {}, reduce), OpOn(1, {}, reduce)}}));
+  EXPECT_THAT(SegmentsOf(plan), ElementsAre(ElementsAre(0), ElementsAre(1), ElementsAre(2)));
+  EXPECT_EQ(plan.marks, 4);
+  EXPECT_EQ(plan.segments[1].begin_mark, plan.segments[0].end_mark);
+  EXPECT_EQ(plan.segments[2].begin_mark, plan.segments[1].end_mark);
+  for (const Item& item : plan.instances[0].items) EXPECT_GE(item.end_mark, 0);
+}
+
 TEST(IssuePlanTest, InstancesAreOrderedByMarksOfTheirLanes) {
   StepProgram step = StepOf({{OpOn(0), OpOn(1, {0})}, {OpOn(0), OpOn(1, {0}), OpOn(0)}});
   step.instances[1].waits = {{.op = 2, .instance = 0, .producer = 1}};
