@@ -5,10 +5,15 @@
 // job's checkpoints is what both attempts share, so the fence is there: an attempt is refused once
 // the folder has a checkpoint or a temporary of a newer one.
 
+#include <cstdint>
+#include <map>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "worker/checkpoint/checkpoint.h"
+#include "worker/checkpoint/job_folder.h"
 
 namespace stretto {
 
@@ -20,5 +25,29 @@ absl::Status RaiseFence(const std::string& job_folder, const Attempt& attempt);
 // Errors: Aborted (a newer attempt has begun; names its epoch and the folder that shows it), those
 // of ListJobFolder.
 absl::Status CheckFence(const std::string& job_folder, const Attempt& attempt);
+
+// CheckFence for an attempt that asks again and again: it reads the manifest of a folder once.
+// Copyable; not thread-safe.
+class Fence {
+ public:
+  Fence(std::string job_folder, Attempt attempt)
+      : job_folder_(std::move(job_folder)), attempt_(std::move(attempt)) {}
+
+  absl::Status Check();
+
+ private:
+  // A checkpoint of this run. A commit puts another folder in its place, but changes nothing in it.
+  struct Known {
+    uint64_t inode = 0;
+    absl::Time changed;
+    int64_t epoch = 0;
+  };
+
+  int64_t EpochOf(const JobEntry& folder, std::map<std::string, Known>* known) const;
+
+  std::string job_folder_;
+  Attempt attempt_;
+  std::map<std::string, Known> known_;  // by path
+};
 
 }  // namespace stretto

@@ -62,7 +62,12 @@ class Checkpointing::Pause {
 Checkpointing::Checkpointing(const TrainContext& context, int64_t saved_step)
     : c_(context),
       files_take_(FilesTake(Writers(context.config.engine).bytes())),
-      saved_step_(saved_step) {}
+      saved_step_(saved_step) {
+  if (c_.config.rank != 0 || c_.config.checkpoint_disabled) return;
+  fence_watch_.emplace([fence = Fence(c_.config.checkpoint_folder,
+                                      AttemptOf(c_.config))]() mutable { return fence.Check(); },
+                       c_.fence_interval);
+}
 
 Checkpointing::~Checkpointing() {
   if (!under_way()) return;

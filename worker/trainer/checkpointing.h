@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <functional>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "worker/trainer/process/fence_watch.h"
 #include "worker/trainer/train_loop.h"
 
 namespace stretto::trainer {
@@ -55,8 +57,9 @@ class Checkpointing {
   }
   // The newest request for a checkpoint (DaemonLink::save_request) that one answers.
   int64_t answered_request() const { return request_; }
-  // On rank 0: a newer attempt of the job has begun, so this one can save nothing more.
-  bool fenced() const { return fenced_; }
+  // On rank 0: a newer attempt of the job has begun, so this one can save nothing more. It may
+  // become true at any time.
+  bool fenced() const { return fenced_ || (fence_watch_.has_value() && fence_watch_->fenced()); }
 
  private:
   enum class Part { kNone, kWriting, kCommitting };
@@ -76,7 +79,8 @@ class Checkpointing {
   const absl::Duration files_take_;   // at most, those of one checkpoint
   std::vector<ShardTensor> tensors_;  // that this rank writes, in the engine
   int64_t saved_step_;
-  bool fenced_ = false;
+  bool fenced_ = false;                    // the last commit was refused for that
+  std::optional<FenceWatch> fence_watch_;  // of rank 0
 
   // Of the checkpoint under way.
   Part part_ = Part::kNone;

@@ -354,8 +354,8 @@ absl::StatusOr<v1alpha1::RankExit> AttachAndRun(const RankProcessOptions& option
   const absl::Duration limit = FromProto(task.lease()) + grace;
   const Watchdog watchdog(
       flight, *link, grace > absl::ZeroDuration() ? limit : absl::InfiniteDuration(), [limit] {
-        // The step, or the checkpoint after it, took longer than the grace. The coordinator is
-        // about to count this rank as lost, so it must not live on.
+        // The step, or the checkpoint after it, took longer than the grace. Without a daemon nobody
+        // would ever end this process.
         spdlog::error("failed: {}: no sign of life from the worker daemon for {}",
                       NameOf(ExitReason::kDaemonLost), absl::FormatDuration(limit));
         std::_Exit(1);

@@ -58,6 +58,8 @@ struct TrainContext {
   // ranks: it waits.
   Snapshot* snapshot = nullptr;
   CheckpointFiles files = {};
+  // Between two looks of rank 0 for a newer attempt, beside those of its commits.
+  absl::Duration fence_interval = absl::Seconds(10);
   // Set by the signal thread: stop before the next step, with a checkpoint.
   const std::atomic<bool>& terminate;
   // Waits between tries to save the end of training.

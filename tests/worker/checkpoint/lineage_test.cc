@@ -93,6 +93,20 @@ TEST_F(LineageTest, ARaisedFenceHoldsUntilTheAttemptHasACheckpoint) {
   EXPECT_FALSE(RaiseFence(job_ + "/file", {Epoch(7), kNew}).ok());
 }
 
+TEST_F(LineageTest, AFenceReadsACheckpointOnceAndSeesThatAnotherTookItsPlace) {
+  Fence fence(job_, {Epoch(4), kNew});
+  EXPECT_FALSE(absl::IsAborted(fence.Check()));  // there is no folder yet
+  ASSERT_EQ(Save(kNew, 4, 10), absl::OkStatus());
+  EXPECT_EQ(fence.Check(), absl::OkStatus());
+  Edit("step-00000010", "\"epoch\": 4", "\"epoch\": 5");  // which nobody does
+  EXPECT_EQ(fence.Check(), absl::OkStatus());
+  EXPECT_TRUE(absl::IsAborted(CheckFence(job_, {Epoch(4), kNew})));
+  Edit("step-00000010", "\"epoch\": 5", "\"epoch\": 4");
+  ASSERT_EQ(Save(kNew, 5, 10), absl::OkStatus());
+  EXPECT_THAT(Names(), ElementsAre("step-00000010"));
+  EXPECT_TRUE(absl::IsAborted(fence.Check()));
+}
+
 TEST_F(LineageTest, ACheckpointOfAnotherRunIsPutAsideAndNotReplaced) {
   ASSERT_EQ(Save(kOld, 7, 60), absl::OkStatus());
   for (int64_t epoch : {1, 2}) ASSERT_EQ(Save(kNew, epoch, 60, 1), absl::OkStatus());

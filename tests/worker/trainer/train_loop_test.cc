@@ -195,6 +195,25 @@ TEST_F(TrainLoopTest, AnAttemptEndsOnceANewerOneHasBegun) {
   EXPECT_THAT(Saved(), IsEmpty());
 }
 
+// One that saves only at its end finds out without that.
+TEST_F(TrainLoopTest, AnAttemptThatDoesNotSaveEndsOnceANewerOneHasBegun) {
+  config_.epoch = 4;
+  config_.checkpoint_interval = 0;
+  config_.steps = 5000;
+  fence_interval_ = absl::Milliseconds(1);
+  Evaluate();
+  on_evaluation_ = [this, raised = false](OpId, int64_t) mutable {
+    if (std::exchange(raised, true)) return;
+    EXPECT_TRUE(RaiseFence(config_.checkpoint_folder, {Epoch(5), config_.job_uid}).ok());
+  };
+  const TrainResult result = Run();
+  EXPECT_EQ(result.reason, ExitReason::kStaleEpoch);
+  EXPECT_EQ(result.status, absl::AbortedError("a newer attempt of this job has begun"));
+  const auto folders = ListJobFolder(config_.checkpoint_folder);
+  ASSERT_TRUE(folders.ok()) << folders.status();
+  EXPECT_EQ(folders->size(), 1u) << "it saved something";
+}
+
 // The one that was due could not be written, so the one that is asked for is.
 TEST_F(TrainLoopTest, AFailedCheckpointDoesNotCountAsTheNewest) {
   config_.checkpoint_interval = 2;

@@ -80,6 +80,7 @@ class TrainingTest : public TinyJobTest {
                   .attachments = {{"model.json", "{}"}},
                   .snapshot = snapshot.has_value() ? &*snapshot : nullptr,
                   .files = files_,
+                  .fence_interval = fence_interval_,
                   .terminate = terminate_,
                   .sleep =
                       [this, first = config.rank.value() == 0](absl::Duration pause) {
@@ -156,6 +157,7 @@ class TrainingTest : public TinyJobTest {
 
   bool asynchronous_ = false;  // checkpoints
   CheckpointFiles files_;
+  absl::Duration fence_interval_ = absl::Hours(1);
   OnBegin on_evaluation_;                     // at its operations
   std::function<void(DaemonLink&)> on_link_;  // of rank 0, before it trains
   std::atomic<bool> terminate_ = false;
