@@ -63,7 +63,7 @@ struct Options {
   std::string state_dir;
   bool insecure_metrics_beyond_loopback = false;
   double lease_seconds = 10;
-  double lost_rank_seconds = 20;
+  double lost_rank_seconds = 5;
   double lost_run_seconds = 300;
   double hang_seconds = 20;
   double stop_grace_seconds = 10;
@@ -280,7 +280,8 @@ int Main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option(
          "--lost-rank-timeout", options.lost_rank_seconds,
-         "seconds to wait for the ranks of a LOST worker; must exceed the --lease of the workers")
+         "seconds to wait for the ranks of a LOST worker while their job makes no steps, where it "
+         "can start again on other workers")
       ->check(Number(1, 86400))
       ->capture_default_str();
   app.add_option("--lost-run-timeout", options.lost_run_seconds,

@@ -36,6 +36,9 @@ send before persist|coordinator/core/driver.cc|s/^  const absl::Status stored = 
 skipped lease|coordinator/membership/membership.cc|s/steady >= worker.lease_end/steady < absl::ZeroDuration()/|simcluster_test
 wall clock|coordinator/core/core.cc|s/steady_ = now.steady;/steady_ = now.wall - absl::UnixEpoch();/|simcluster_test
 ranks given up early|coordinator/core/lost_workers.cc|s/HasBeenLostFor(rank.worker, options_.lost_rank_timeout)/HasBeenLostFor(rank.worker, absl::ZeroDuration())/|simcluster_test
+moved while it trains|coordinator/core/lost_workers.cc|s/if (!ends \&\& MakesSteps(\*job)) continue;.*//|simcluster_test
+steps reported again|coordinator/core/reports.cc|s/event.sequence > jobs_.at(id).replayed\[rank\]/event.sequence > 0/|core_test
+lease at a restart|coordinator/membership/membership.cc|s/worker.lease_end = lease_;//|simcluster_test
 unsynced commits|coordinator/store/schema.cc|s/PRAGMA synchronous = FULL/PRAGMA synchronous = OFF/|simcluster_test
 slot in use|worker/daemon/trainers/trainer_table.cc|s/trainer.stopping \&\& trainer.slot == rank.slot()/false \&\& rank.slot() > 0/|simcluster_test
 older epoch in use|worker/daemon/trainers/trainer_table.cc|s/if (key.epoch < assign.epoch()) return true;//|simcluster_test

@@ -21,9 +21,10 @@
 //   otherwise it is FAILED. So two attempts of a job never hold slots at one time.
 // - The job is SUCCEEDED when all ranks have exited with code 0 and reason Completed.
 // - The ranks of a LOST worker are given up lost_rank_timeout after its lease has ended, if the
-//   attempt cannot continue in any case or if its next attempt can start on other workers, and else
-//   lost_run_timeout after it. Then the attempt fails with reason WorkerLost, never in the event
-//   that ends the lease. A worker that comes back in time loses nothing (lost_workers.cc).
+//   attempt cannot continue in any case or if its next attempt can start on other workers and it
+//   makes no steps any more, and else lost_run_timeout after it. Then the attempt fails with reason
+//   WorkerLost, never in the event that ends the lease. A worker that comes back in time loses
+//   nothing (lost_workers.cc).
 // - A rank that does not move while others wait for it, or by itself, fails with reason Hang
 //   (hang.h). Positions of ranks are compared only while all workers of the job are READY.
 // - A worker of another cluster, or one that knows a newer epoch than this state, is refused before
@@ -70,9 +71,9 @@ namespace stretto::coordinator {
 struct CoreOptions {
   absl::Duration lease = absl::Seconds(10);  // without a heartbeat for this long a worker is LOST
   absl::Duration heartbeat_interval = absl::Seconds(2);
-  // Longer than a trainer's own lease on its daemon (15 s), so that a rank has ended before it is
-  // counted as lost.
-  absl::Duration lost_rank_timeout = absl::Seconds(20);
+  // How long to wait for the ranks of a LOST worker after its lease, and after the time at which the
+  // next step of their run was due.
+  absl::Duration lost_rank_timeout = absl::Seconds(5);
   // How long a run that nobody could continue elsewhere may be out of contact.
   absl::Duration lost_run_timeout = absl::Minutes(5);
   absl::Duration stop_grace = absl::Seconds(10);  // between SIGTERM and SIGKILL
@@ -96,8 +97,8 @@ class Core {
   explicit Core(CoreOptions options = {});
 
   // Returns the state after a restart, at which the steady clock begins at 0: jobs are as stored,
-  // and workers are LOST since then. `now` is of the wall clock: what is left of a delay before the
-  // next attempt is known by it alone. Errors: DataLoss (records contradict each other: two jobs with
+  // and workers are LOST, with a whole lease in which to come back. `now` is of the wall clock: what
+  // is left of a delay before the next attempt is known by it alone. Errors: DataLoss (records contradict each other: two jobs with
   // one uid, a slot taken twice, a job ahead of the stored epoch).
   static absl::StatusOr<Core> Restore(Snapshot snapshot, CoreOptions options, absl::Time now);
 
@@ -180,6 +181,9 @@ class Core {
     std::map<int32_t, RankPosition> positions = {};  // of ranks that do not move; not stored
     // When its next attempt may start, on the steady clock. Not stored (Restore).
     absl::Duration next_attempt = {};
+    // When the attempt's next step should end, on the steady clock; 0: none has been reported to
+    // this coordinator. Not stored.
+    absl::Duration step_due = {};
   };
   // The old values of everything touched since the last Apply began; nullopt if it did not exist.
   // Epochs and job numbers are not reverted: a gap is harmless, a number used twice is not.
@@ -220,7 +224,8 @@ class Core {
   void On(const std::string& id, int32_t rank, const CheckpointDone& report);
   void On(const std::string& id, int32_t rank, const RankExited& report);
   void On(const std::string& id, int32_t rank, const RankWarned& report);
-  // A step that has just ended.
+  // Both are called for a step that has just ended.
+  void NoteMove(const std::string& id, const StepDone& report);
   void Compare(const std::string& id, int32_t rank, const StepDone& report);
   // Sets condition RanksBalanced.
   void ShowStragglers(const std::string& id, const StragglerWatch& watch);
@@ -297,9 +302,14 @@ class Core {
   // lost_workers.cc
   // Whether the worker is LOST, and its lease ended that long ago.
   bool HasBeenLostFor(const std::string& id, absl::Duration time) const;
-  // The workers of its ranks that may be given up.
+  // The workers of its ranks whose leases ended lost_rank_timeout ago.
   std::set<std::string> LostWorkersOf(const JobRecord& job) const;
+  // Whether a step of the attempt, which needs all its ranks, has ended that recently.
+  bool MakesSteps(const JobRecord& job) const;
   void GiveUpLostRanks();
+  // Of these workers, whose patience has ended; with those lost `for_good`, that with the run has.
+  void GiveUp(const std::string& id, const std::set<std::string>& workers,
+              const std::set<std::string>& for_good);
   class Moves;
   // Sets condition WorkersReachable of the jobs on a worker that has registered.
   void ShowReturn(const std::string& worker);

@@ -45,6 +45,7 @@ void Core::Start(const Placed& placed) {
   }
   jobs_.at(placed.job_id).acked.assign(job.ranks.size(), 0);
   jobs_.at(placed.job_id).replayed.assign(job.ranks.size(), 0);
+  jobs_.at(placed.job_id).step_due = {};
   BeginAttempt(placed.job_id);
   const std::set<std::string> on = WorkersOf(job);
   SetCondition(

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Jobs with ranks on LOST workers. Nobody can tell a worker that is dead from one that is cut off,
-// whose ranks train on. An attempt is therefore given up only if that is of use: because it cannot
-// continue in any case, because the next attempt can start elsewhere, or because the patience with
-// the worker has ended. Until then the run continues where it is as soon as contact returns. What a
+// whose ranks train on, unless other ranks of the run still report steps: each step needs all of
+// them. An attempt is therefore given up only if that is of use: because it cannot continue in any
+// case, because it makes no steps and the next attempt can start elsewhere, or because the patience
+// with the worker has ended. Until then the run continues where it is when contact returns. What a
 // worker that was given up still runs is fenced: its reports are refused, a checkpoint of its
 // attempt is refused once the next attempt has begun, and when it registers the coordinator
 // asks it to save and to stop.
@@ -130,6 +131,10 @@ std::set<std::string> Core::LostWorkersOf(const JobRecord& job) const {
   return lost;
 }
 
+bool Core::MakesSteps(const JobRecord& job) const {
+  return steady_ < jobs_.at(job.id).step_due + options_.lost_rank_timeout;
+}
+
 void Core::GiveUpLostRanks() {
   // Decided before an end blames one of the workers, which changes it.
   std::map<std::string, std::set<std::string>> lost;  // by job
@@ -154,30 +159,40 @@ void Core::GiveUpLostRanks() {
     const bool ends = !job->stop_reason.empty() ||
                       std::any_of(lost.at(job->id).begin(), lost.at(job->id).end(),
                                   [&](const auto& worker) { return for_good.contains(worker); });
-    const bool may_move = moves.May(*job);  // in both cases, so that nobody else gets that room
+    if (!ends && MakesSteps(*job)) continue;  // it needs no room elsewhere
+    const bool may_move = moves.May(*job);    // in both cases, so that nobody else gets that room
     if (ends || may_move) given_up.insert(job->id);
   }
   for (const auto& [id, workers] : lost) {
-    if (!given_up.contains(id)) {
-      SetCondition(id, kReachable, ConditionStatus::kFalse, NameOf(ExitReason::kWorkerLost),
-                   absl::StrCat("no contact with ", absl::StrJoin(workers, ", "),
-                                "; the run continues there if contact returns within ",
-                                absl::FormatDuration(options_.lost_run_timeout)));
+    if (given_up.contains(id)) {
+      GiveUp(id, workers, for_good);
       continue;
     }
-    if (Get(id).FindCondition(kReachable) != nullptr)
-      SetCondition(id, kReachable, ConditionStatus::kFalse, "GivenUp", "");
-    for (int32_t i = 0; i < static_cast<int32_t>(Get(id).ranks.size()); ++i) {
-      const RankRecord rank = Get(id).ranks[i];
-      if (rank.gone() || !workers.contains(rank.worker)) continue;
-      const absl::Duration waited =
-          for_good.contains(rank.worker) ? options_.lost_run_timeout : options_.lost_rank_timeout;
-      LoseRank(id, i, ExitReason::kWorkerLost,
-               absl::StrCat("worker ", rank.worker, " did not come back within ",
-                            absl::FormatDuration(waited), " after its lease ended"));
-    }
-    FinishIfGone(id);
+    SetCondition(id, kReachable, ConditionStatus::kFalse, NameOf(ExitReason::kWorkerLost),
+                 absl::StrCat("no contact with ", absl::StrJoin(workers, ", "),
+                              "; the run continues there if contact returns within ",
+                              absl::FormatDuration(options_.lost_run_timeout)));
   }
+}
+
+void Core::GiveUp(const std::string& id, const std::set<std::string>& workers,
+                  const std::set<std::string>& for_good) {
+  if (Get(id).FindCondition(kReachable) != nullptr)
+    SetCondition(id, kReachable, ConditionStatus::kFalse, "GivenUp", "");
+  const absl::Duration step_due = jobs_.at(id).step_due;
+  for (int32_t i = 0; i < static_cast<int32_t>(Get(id).ranks.size()); ++i) {
+    const RankRecord rank = Get(id).ranks[i];
+    if (rank.gone() || !workers.contains(rank.worker)) continue;
+    const bool is_for_good = for_good.contains(rank.worker);
+    const bool made_steps = !is_for_good && step_due > membership_.Find(rank.worker)->lease_end;
+    const absl::Duration waited =
+        is_for_good ? options_.lost_run_timeout : options_.lost_rank_timeout;
+    LoseRank(id, i, ExitReason::kWorkerLost,
+             absl::StrCat("worker ", rank.worker, " did not come back within ",
+                          absl::FormatDuration(waited),
+                          made_steps ? " after the next step was due" : " after its lease ended"));
+  }
+  FinishIfGone(id);
 }
 
 void Core::ShowReturn(const std::string& worker) {

@@ -100,7 +100,10 @@ absl::Status Core::Handle(const RankReported& event) {
     if (!IsEnded(Get(id).state)) {
       std::visit([&](const auto& report) { On(id, rank, report); }, event.report);
       const auto* step = std::get_if<StepDone>(&event.report);
-      if (step != nullptr && event.sequence > jobs_.at(id).replayed[rank]) Compare(id, rank, *step);
+      if (step != nullptr && event.sequence > jobs_.at(id).replayed[rank]) {
+        NoteMove(id, *step);
+        Compare(id, rank, *step);
+      }
     }
   }
   SendTo(
@@ -163,6 +166,14 @@ void Core::On(const std::string& id, int32_t rank, const StepDone& report) {
   if (Extend(&longest, *time - Get(id).create_time)) {
     Change(id).submit_to_first_step = longest;
   }
+}
+
+// The length of the next step is known from the last one. More than a lease is not waited for: that
+// much passes anyway before a rank that ended with the step can be missed.
+void Core::NoteMove(const std::string& id, const StepDone& report) {
+  const absl::Duration length =
+      std::clamp(absl::Seconds(report.times.wall), absl::ZeroDuration(), options_.lease);
+  Touch(id).step_due = steady_ + length;
 }
 
 void Core::Compare(const std::string& id, int32_t rank, const StepDone& report) {

@@ -48,6 +48,7 @@ void Membership::Restore(WorkerRecord record) {
   lost_.insert(record.id);
   Worker& worker = workers_[record.id];
   worker.record = std::move(record);
+  worker.lease_end = lease_;
 }
 
 absl::StatusOr<int64_t> Membership::Register(WorkerRecord record, int64_t session, Moment now) {

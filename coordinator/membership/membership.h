@@ -72,7 +72,8 @@ class Membership {
  public:
   explicit Membership(absl::Duration lease) : lease_(lease) {}
 
-  // Adds a stored worker as LOST since the origin of the steady clock.
+  // Adds a stored worker as LOST. Its lease begins at the origin of the steady clock, because it
+  // could reach nobody before.
   void Restore(WorkerRecord record);
 
   // Makes the worker READY with a fresh lease. Returns the session that it replaces, which the

@@ -4,6 +4,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "proto/base/files.h"
 #include "tests/integration/cluster.h"
 #include "tests/integration/cut_link.h"
 
@@ -76,6 +77,22 @@ TEST_F(ContactTest, ARunThatMovedLeavesNothingBehindThatSaves) {
   EXPECT_EQ(NumbersOf(steps).back(), kSteps);
   for (const Json& step : steps)
     EXPECT_EQ(step["loss"].get<double>(), calm[static_cast<size_t>(Int(step["step"])) - 1]);
+}
+
+// Nobody can tell them to stop either, and no checkpoint of theirs is refused. They find out that a
+// newer attempt has begun.
+TEST_F(ContactTest, ARunThatMovedLeavesNothingBehindThatNeverSaves) {
+  Start("1");
+  RunAndCut({.name = "unsaved",
+             .steps = 1000000,
+             .more = absl::StrCat(kSlow, "restart: {backoff: 0}\n")});
+  const pid_t trainers[] = {TrainerPid("unsaved", 0), TrainerPid("unsaved", 1)};
+  const std::string log = RunFolder("unsaved", 0) + "/trainer.log";
+  StartWorker("node-b", 2);
+  AwaitJob("unsaved", "in its second attempt", [](const Json& job) { return job["attempt"] == 2; });
+  for (const pid_t pid : trainers) EXPECT_TRUE(Eventually([&] { return !IsRunning(pid); }));
+  EXPECT_THAT(*ReadFile(log), HasSubstr("failed: StaleEpoch at step "));
+  EXPECT_EQ(Job("unsaved")["state"], "running");
 }
 
 }  // namespace

@@ -13,7 +13,8 @@ ClusterSim::ClusterSim(uint64_t seed, Probes& probes, const SimOptions& options)
     : options_(options), random_(seed), probes_(probes) {
   OpenStore();
   // The short one would end a lease and its ranks at once.
-  lost_rank_timeout_ = absl::Seconds(Pick(4) == 0 && !options_.healthy_nodes ? 0 : 20);
+  lost_rank_timeout_ = Pick(4) == 0 && !options_.healthy_nodes ? absl::ZeroDuration()
+                                                               : CoreOptions().lost_rank_timeout;
   lost_run_timeout_ = absl::Seconds(Pick(2) == 0 ? 20 : 120);
   if (Pick(4) == 0) keep_jobs_ = 2;
   if (Pick(3) == 0) quotas_ = {{"default", {.queued = 4}}, {"speech", {.devices = 2}}};

@@ -38,7 +38,7 @@
 //   an attempt starts when every rank of the one before has exited, or was given up for a reason
 //   a job has no more attempts than its policy allows             none starts on a cordoned worker
 //   a worker in contact runs ranks of the newest attempts alone   a run that nobody could continue
-//   elsewhere is given up only after the time that a cut may take
+//   elsewhere, or that makes steps, is given up only after the time that a cut may take
 //   a later layout is used only if no earlier one fits on the workers that remain
 //   what was acknowledged is in the store after every restart, and nothing that was never committed
 //   every accepted job ends or says why it waits; on healthy nodes its first attempt succeeds
@@ -260,6 +260,8 @@ class ClusterSim final : public Transport, public Persistence {
   void CheckExpiry(const std::string& worker);
   void CheckLosses(const JobRecord& job);
   bool MayBeGivenUp(const std::string& worker) const;
+  void NoteStep(const Node& node, const RankReported& report);
+  bool MakesSteps(const JobRecord& job) const;
   void CheckHarmed(const JobRecord& job) const;
   void CheckRetired(const JobRecord& job);
   void CheckHeard(const RankRecord& rank, const RankKey& key);
@@ -292,7 +294,8 @@ class ClusterSim final : public Transport, public Persistence {
   absl::Time wall_ = absl::FromUnixSeconds(1000);
   absl::Duration monotonic_ = absl::Seconds(7);
   absl::Duration last_tick_ = monotonic_;
-  absl::Duration heard_until_ = monotonic_;  // until then silence has been counted, or does not count
+  absl::Duration heard_until_ =
+      monotonic_;  // until then silence has been counted, or does not count
   absl::Duration lost_rank_timeout_, lost_run_timeout_;
   int64_t keep_jobs_ = INT64_MAX;
   Quotas quotas_;
@@ -320,6 +323,8 @@ class ClusterSim final : public Transport, public Persistence {
   std::set<RankKey> lossy_;                          // some of them are in no log and no memory
   std::map<RankKey, int64_t> counted_;               // by this coordinator: as many
   std::map<RankKey, int64_t> counted_ever_;
+  // By job uid and epoch: since a step was reported that had just ended, as Node::silent.
+  std::map<std::pair<std::string, int64_t>, absl::Duration> since_step_;
   std::set<std::string> accepted_;  // ids of jobs whose creation was acknowledged; not deleted
   std::map<std::string, JobRecord> ended_;
   std::map<std::string, Epoch> placed_;  // by job: its epoch at the last check

@@ -62,8 +62,8 @@ bool RunSeed(uint64_t seed, const SimOptions& options, Probes& probes) {
 // seed was asked for.
 bool RunSeeds(double share, SimOptions options, Probes& probes) {
   const bool single = std::getenv("STRETTO_SIM_SEED") != nullptr;
-  const uint64_t first = single ? FromEnvironment("STRETTO_SIM_SEED", 1)
-                                : FromEnvironment("STRETTO_SIM_FIRST", 1);
+  const uint64_t first =
+      single ? FromEnvironment("STRETTO_SIM_SEED", 1) : FromEnvironment("STRETTO_SIM_FIRST", 1);
   const double all = static_cast<double>(FromEnvironment("STRETTO_SIM_RUNS", kRuns));
   const uint64_t runs = single ? 1 : static_cast<uint64_t>(share * all);
   const Folder folder;

@@ -76,9 +76,27 @@ void ClusterSim::CheckPatience(const JobRecord& job) const {
         silent = std::max(silent, node.silent);
     }
   }
-  Check(silent >= Options().lease + lost_run_timeout_ - absl::Seconds(4) ||
-            (job.restart.has_value() && job.restart->on.contains(RestartCause::kNodeLoss)),
+  if (silent >= Options().lease + lost_run_timeout_ - absl::Seconds(4)) return;
+  Check(job.restart.has_value() && job.restart->on.contains(RestartCause::kNodeLoss),
         "a run that nobody could continue elsewhere outlasts a cut");
+  Check(!MakesSteps(job), "a run that makes steps outlasts a cut");
+}
+
+// What the node had already when it registered may have happened long ago.
+void ClusterSim::NoteStep(const Node& node, const RankReported& report) {
+  if (!std::holds_alternative<StepDone>(report.report)) return;
+  for (const v1alpha1::HeldRank& held : node.offered) {
+    if (daemon::KeyOf(held) == RankKey{report.job_uid, report.epoch.value(), report.rank.value()} &&
+        report.sequence <= held.last_sequence()) {
+      return;
+    }
+  }
+  since_step_[{report.job_uid, report.epoch.value()}] = absl::ZeroDuration();
+}
+
+bool ClusterSim::MakesSteps(const JobRecord& job) const {
+  const auto found = since_step_.find({job.uid, job.epoch.value()});
+  return found != since_step_.end() && found->second < lost_rank_timeout_ - absl::Seconds(2);
 }
 
 void ClusterSim::CordonOrNot(Node& node) {

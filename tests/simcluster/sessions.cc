@@ -177,6 +177,7 @@ void ClusterSim::DeliverReport(Node& node, const RankReported& report) {
   const absl::Status& status = result.status;
   if (status.ok()) {
     Check(report.epoch == current, "no report of an older epoch is accepted");
+    if (result.fresh) NoteStep(node, report);
     return Count(key, report, result.fresh);
   }
   ++probes_["report refused"];

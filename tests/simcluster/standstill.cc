@@ -42,8 +42,10 @@ absl::Status ClusterSim::Commit(const std::vector<Record>& records) {
 }
 
 void ClusterSim::CountSilence() {
-  const absl::Duration uncounted = monotonic_ - std::exchange(heard_until_, monotonic_);
-  for (Node& node : nodes_) node.silent += std::min(uncounted, Options().longest_round);
+  const absl::Duration passed =
+      std::min(monotonic_ - std::exchange(heard_until_, monotonic_), Options().longest_round);
+  for (Node& node : nodes_) node.silent += passed;
+  for (auto& [run, since] : since_step_) since += passed;
 }
 
 void ClusterSim::PassTime(absl::Duration duration, bool all_alive) {

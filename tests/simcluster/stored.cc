@@ -73,10 +73,11 @@ void ClusterSim::RestartCoordinator() {
   auto core = Core::Restore(*loaded, Options(), wall_);
   Check(core.ok(), absl::StrCat("the stored state can be restored: ", core.status().ToString()));
   driver_ = std::make_unique<Driver>(*std::move(core), *this, *this);
-  // Every lease has ended, and its clock begins with the next event.
+  // Its clock begins with the next event, and so does a lease of every node.
   last_tick_ = heard_until_ = monotonic_;
   storing_ = true;
-  for (Node& node : nodes_) node.silent = Options().lease;
+  for (Node& node : nodes_) node.silent = absl::ZeroDuration();
+  since_step_.clear();
   // What the store kept of a commit whose response was lost is the truth from now on.
   counted_.clear();
   ended_.clear();

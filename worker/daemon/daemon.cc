@@ -359,8 +359,8 @@ void Daemon::OnRefused(const absl::Status& status) {
 
 // ---- the trainers' side
 
-// A trainer ends by itself within its lease and this, before the coordinator counts its rank as
-// lost and may start another attempt (--lost-rank-timeout).
+// A trainer ends by itself within its lease and this, so that none holds its device for long without
+// a daemon. The coordinator may have started another attempt by then, which the fence protects.
 constexpr absl::Duration kMostLeaseGrace = absl::Seconds(10);
 
 v1::AttachResponse Daemon::Roots() const {

@@ -22,7 +22,8 @@ class MoveTest : public ::testing::Test {
     scene_ = std::make_unique<Scene>(options_);
     scene_->project = project;
     for (const char* worker : {"a", "b", "c"}) scene_->Register(worker, 1);
-    scene_->policy = RestartPolicy{.max = 9, .backoff = backoff, .on = {RestartCause::kNodeLoss}};
+    scene_->policy = RestartPolicy{
+        .max = 9, .backoff = backoff, .on = {RestartCause::kNodeLoss, RestartCause::kCrash}};
     scene_->saves = false;
     scene_->Submit("run", 2);
     scene_->policy.reset();
@@ -43,6 +44,21 @@ class MoveTest : public ::testing::Test {
     pass(15);
   }
   void LoseB() { Lose({"b"}, {"a", "c"}); }
+  // Rank 0 reports each second, if it makes steps.
+  void PassSeconds(int seconds, bool steps = false) {
+    for (int i = 0; i < seconds; ++i) {
+      if (steps) Step(0);
+      scene_->Advance(absl::Seconds(1), {"a", "c"});
+    }
+  }
+  void Step(double seconds) {
+    scene_->Report("run", 0, StepDone{++step_, scene_->now(), {.wall = seconds}});
+  }
+  std::string Failure() {
+    const JobRecord run = scene_->job("run");
+    return run.first_failure.has_value() ? run.first_failure->message : "none";
+  }
+  bool IsGivenUp() { return scene_->job("run").ranks.at(1).state == RankState::kLost; }
   // Where it runs, or that it waits for contact.
   std::string Run() {
     const JobRecord run = scene_->job("run");
@@ -58,6 +74,7 @@ class MoveTest : public ::testing::Test {
 
   CoreOptions options_;
   std::unique_ptr<Scene> scene_;
+  int64_t step_ = 0;
 };
 
 TEST_F(MoveTest, RunMovesToASpareSlot) {
@@ -128,6 +145,120 @@ TEST_F(MoveTest, RunIsNotGivenUpForDevicesThatItsProjectWaitsFor) {
   EXPECT_THAT(scene_->Why("urgent"), HasSubstr("OverQuota"));
   LoseB();
   EXPECT_EQ(Run(), "waits for contact");
+}
+
+// 10 s for the lease and 5 s.
+TEST_F(MoveTest, RunWithoutStepsMovesSoonAfterTheLease) {
+  StartRun(absl::ZeroDuration());
+  PassSeconds(1, /*steps=*/true);
+  scene_->Heartbeat("b");
+  scene_->Disconnect("b");
+  PassSeconds(14);
+  EXPECT_FALSE(IsGivenUp());
+  PassSeconds(1);
+  EXPECT_TRUE(IsGivenUp());
+  EXPECT_EQ(Failure(), "worker b did not come back within 5s after its lease ended");
+}
+
+// Rank 0, which is in contact, can make no step without rank 1.
+TEST_F(MoveTest, RunThatMakesStepsIsLeftWhereItIs) {
+  StartRun(absl::ZeroDuration());
+  scene_->Disconnect("b");
+  PassSeconds(60, /*steps=*/true);
+  EXPECT_EQ(Run(), "waits for contact");
+  PassSeconds(3);
+  EXPECT_EQ(Run(), "waits for contact");
+  PassSeconds(1);
+  EXPECT_TRUE(IsGivenUp());
+  EXPECT_EQ(Failure(), "worker b did not come back within 5s after the next step was due");
+}
+
+TEST_F(MoveTest, RunThatMakesStepsLeavesRoomElsewhereToAnother) {
+  StartRun(absl::ZeroDuration());
+  scene_->Register("d", 1);
+  scene_->policy = RestartPolicy{.max = 9, .backoff = {}, .on = {RestartCause::kNodeLoss}};
+  scene_->Submit("more", 1);  // on c
+  scene_->Prepare("more");
+  ASSERT_EQ(scene_->job("more").ranks[0].worker, "c");
+  scene_->Disconnect("b");
+  scene_->Disconnect("c");
+  for (int i = 0; i < 20; ++i) {
+    Step(0);
+    scene_->Advance(absl::Seconds(1), {"a", "d"});
+  }
+  EXPECT_EQ(Run(), "waits for contact");
+  EXPECT_EQ(scene_->job("more").ranks[0].worker, "d");
+}
+
+// A slow step is not late. But after a lease, nobody waits for it beside the lost rank.
+TEST_F(MoveTest, RunIsLeftWhereItIsUntilItsNextStepIsDue) {
+  for (const double seconds : {7.0, 1e9}) {
+    SCOPED_TRACE(seconds);
+    StartRun(absl::ZeroDuration());
+    scene_->Disconnect("b");
+    PassSeconds(9);
+    Step(seconds);
+    PassSeconds(static_cast<int>(std::min(seconds, 10.0)) + 4);
+    EXPECT_FALSE(IsGivenUp());
+    PassSeconds(1);
+    EXPECT_TRUE(IsGivenUp());
+  }
+}
+
+TEST_F(MoveTest, RunThatMakesStepsIsGivenUpInTheEnd) {
+  options_.lost_run_timeout = absl::Seconds(40);
+  StartRun(absl::ZeroDuration());
+  scene_->Disconnect("b");
+  PassSeconds(49, /*steps=*/true);
+  EXPECT_FALSE(IsGivenUp());
+  PassSeconds(1, /*steps=*/true);
+  EXPECT_TRUE(IsGivenUp());
+  EXPECT_EQ(Failure(), "worker b did not come back within 40s after its lease ended");
+}
+
+// Its ranks in contact save and end, and need nothing more of the others.
+TEST_F(MoveTest, RunThatIsToldToStopIsNotLeftForItsSteps) {
+  StartRun(absl::ZeroDuration());
+  scene_->Disconnect("b");
+  PassSeconds(12, /*steps=*/true);
+  scene_->Cancel("run");
+  PassSeconds(2, /*steps=*/true);
+  EXPECT_FALSE(IsGivenUp());
+  PassSeconds(1, /*steps=*/true);
+  EXPECT_TRUE(IsGivenUp());
+  EXPECT_EQ(scene_->job("run").state, JobState::kCancelling);
+}
+
+// Neither what a rank reports again to a coordinator that has restarted, nor what it reported in an
+// earlier attempt, says that its peers are alive now.
+TEST_F(MoveTest, StepsThatAreReportedAgainProveNothing) {
+  StartRun(absl::ZeroDuration());
+  PassSeconds(3, /*steps=*/true);
+  scene_->Restart();
+  scene_->Register("a", 1, {{.job = "run", .rank = 0, .last_sequence = 1 + step_}});
+  scene_->Register("c", 1);
+  PassSeconds(13);
+  scene_->Replay("run", 0);
+  PassSeconds(1);
+  EXPECT_FALSE(IsGivenUp()) << "a worker has a lease in which to come back to a new coordinator";
+  PassSeconds(1);
+  EXPECT_TRUE(IsGivenUp());
+}
+
+TEST_F(MoveTest, StepsOfAnEarlierAttemptProveNothing) {
+  StartRun(absl::ZeroDuration());
+  PassSeconds(8);
+  Step(10);
+  scene_->Exit("run", 0, Killed(9));
+  scene_->Exit("run", 1, Stopped());
+  scene_->Prepare("run");
+  ASSERT_EQ(Run(), "RUNNING a b");
+  ASSERT_EQ(scene_->job("run").attempt, 2);
+  scene_->Disconnect("b");
+  PassSeconds(6);
+  EXPECT_FALSE(IsGivenUp());
+  PassSeconds(1);
+  EXPECT_TRUE(IsGivenUp());
 }
 
 }  // namespace

@@ -40,7 +40,7 @@ TEST(RestoreTest, AWorkerWhoseRecordIsLostMayComeBack) {
   EXPECT_EQ(core.FindJob("j")->state, JobState::kRunning);
   // If it does not, its rank is given up like every other.
   for (int i = 0; i < 2; ++i)
-    lost.Apply(Tick{}, {.wall = absl::UnixEpoch(), .steady = absl::Minutes(5)});
+    lost.Apply(Tick{}, {.wall = absl::UnixEpoch(), .steady = absl::Minutes(6)});
   EXPECT_EQ(lost.FindJob("j")->first_failure->reason, "WorkerLost");
 }
 

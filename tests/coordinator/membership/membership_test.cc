@@ -120,13 +120,13 @@ TEST(RegisterTest, BadNamesAndDevicesAreRefused) {
   EXPECT_EQ(membership.Find("a"), nullptr);
 }
 
-TEST(RestoreTest, StoredWorkersAreLostSinceTheOrigin) {
+TEST(RestoreTest, StoredWorkersAreLostAndHaveALeaseToComeBack) {
   Membership membership(kLease);
   WorkerRecord record = Record("a");
   record.state = WorkerState::kReady;
   membership.Restore(record);
   EXPECT_FALSE(membership.Find("a")->ready());
-  EXPECT_EQ(membership.Find("a")->lease_end, absl::ZeroDuration());
+  EXPECT_EQ(membership.Find("a")->lease_end, kLease);
   EXPECT_EQ(*membership.Register(Record("a", "i2"), 1, kStart), 0);
 }
 
