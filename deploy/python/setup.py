@@ -120,8 +120,9 @@ class Build(build_py):
             subprocess.run([protoc, *folders, f"--python_out={out}", f"--pyi_out={out}",
                             *(services if schema.endswith("job.proto") else []), schema], check=True)
             (out / schema).with_name("__init__.py").touch()
-        client = (HERE / "stretto/_async/client.py").read_text()
-        (out / "stretto/_sync/client.py").write_text(synchronous(client))
+        for name in ("client.py", "peer.py"):
+            source = (HERE / "stretto/_async" / name).read_text()
+            (out / "stretto/_sync" / name).write_text(synchronous(source))
 
 
 class Wheel(bdist_wheel):

@@ -9,40 +9,33 @@ import asyncio
 import datetime
 import inspect
 import logging
+import os
 import unittest
 from unittest import mock
 
 import grpc
 
 import stretto
-from fake import HANG, Asyncio, Blocking, Coordinator, Refuse, job, step, told
+from fake import HANG, Asyncio, Blocking, Coordinator, Refuse, Served, job, step, told
 from stretto.v1alpha1 import job_pb2 as pb
 
 Code = grpc.StatusCode
 SHUTDOWN = Refuse(Code.UNAVAILABLE, "the coordinator is shutting down", "SHUTTING_DOWN")
 STANDBY = Refuse(Code.UNAVAILABLE, "a leads", "STANDBY")
 NOBODY = "127.0.0.1:1"  # a port on which nothing listens
-MEMORY = "job gpt: not checked: memory: `stretto job submit` alone compares it"
+NO_PROGRAM = "/nowhere/stretto"
+MEMORY = f"job gpt: not checked: memory: {NO_PROGRAM}: found no program, expected `stretto`"
 
 
-class ClientCases:
-    """With `Face`, one of the two clients."""
-
+class ClientCases(Served):
     def setUp(self):
+        program = mock.patch.dict(os.environ, {"STRETTO_PROGRAM": NO_PROGRAM})
+        program.start()
+        self.addCleanup(program.stop)
         patch = mock.patch("stretto.reconnect.RETRY_SECONDS", 0.0)
         patch.start()
         self.addCleanup(patch.stop)
         logging.getLogger("stretto").addHandler(logging.NullHandler())
-
-    def serve(self, **answers):
-        coordinator = Coordinator(answers)
-        self.addCleanup(coordinator.__exit__)
-        return coordinator
-
-    def client(self, *coordinators, **options):
-        face = self.Face(",".join(getattr(one, "address", one) for one in coordinators), **options)
-        self.addCleanup(face.close)
-        return face
 
     # ---- errors
 

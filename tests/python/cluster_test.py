@@ -19,6 +19,7 @@ import tempfile
 import threading
 import time
 import unittest
+from unittest import mock
 
 import stretto
 
@@ -26,6 +27,8 @@ SOURCE, BIN = (pathlib.Path(argument).resolve() for argument in (sys.argv.pop(1)
 JOB = {"model": {"preset": "gpt-tiny"}, "data": {"prefix": "text"}, "parallelism": {"tp_size": 2},
        "schedule": {"name": "domino_row", "parameters": {"slices": 2}}, "precision": "f32",
        "steps": 6, "micro_batch_size": 2}
+GIANT = {"family": "gpt", "layers": 48, "hidden": 32768, "heads": 256, "sequence_length": 2048,
+         "vocab_size": 257}
 # Some 26 collectives of a step take 4 ms each or more, without burning CPU.
 SLOW = {"emulated_link": {"gigabits_per_second": 100, "latency_microseconds": 2000}}
 NOBODY = "127.0.0.1:1"
@@ -41,6 +44,9 @@ class Daemons(unittest.TestCase):
         cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="stretto-py-"))
         cls.addClassCleanup(shutil.rmtree, cls.folder, ignore_errors=True)
         os.environ["HOME"] = str(cls.folder)
+        path = mock.patch.dict(os.environ, {"PATH": f"{BIN}:{os.environ['PATH']}"})
+        path.start()
+        cls.addClassCleanup(path.stop)
         cls.children, cls.port = {}, "0"
         cls.addClassCleanup(cls.stop)
         cls.prepare_data()
@@ -170,6 +176,32 @@ class ClusterTest(Daemons):
                 theirs = {line.removeprefix("error: ").split(": ", 1)[1]
                           for line in printed.splitlines() if line.startswith("error: ")}
                 self.assertEqual(mine, theirs)
+
+    def test_a_job_that_does_not_fit_is_refused_in_the_words_of_the_command_line(self):
+        path = self.folder / "giant.yaml"
+        path.write_text(json.dumps({**JOB, "name": "giant", "model": GIANT}))
+        printed = self.cli("job", "submit", str(path)).stderr
+        self.assertIn("memory of node", printed)
+        expected = [line.removeprefix("error: ") for line in printed.splitlines()
+                    if line.startswith("error: ")]
+        for options in ({}, {"dry_run": True}):
+            with self.assertRaises(stretto.InvalidArgument) as raised, \
+                    self.assertNoLogs("stretto", "WARNING"):
+                self.client.submit(path, **options)
+            self.assertEqual(str(raised.exception).splitlines(), expected)
+        with self.assertRaises(stretto.NotFound):
+            self.client.get("giant")
+
+    def test_one_that_fits_is_created_without_a_warning(self):
+        with self.assertNoLogs("stretto", "WARNING"):
+            self.client.submit({**JOB, "steps": 1}, name="small")
+            self.assertEqual(self.client.wait("small").state, stretto.Job.SUCCEEDED)
+        with mock.patch.dict(os.environ, {"PATH": str(self.folder)}), \
+                self.assertLogs("stretto", "WARNING") as logged:
+            self.client.submit({**JOB, "steps": 1}, name="unseen")
+        self.assertEqual(self.client.wait("unseen").state, stretto.Job.SUCCEEDED)
+        (record,) = logged.records
+        self.assertIn("not checked: memory: found no `stretto` on PATH", record.getMessage())
 
     def test_a_dry_run_stores_nothing(self):
         job = self.client.submit(SOURCE / "deploy/examples/first-job.yaml", dry_run=True)
@@ -315,9 +347,11 @@ class TlsTest(Daemons):
 
         async def workers():
             async with stretto.AsyncClient(context="lab") as client:
+                await client.submit(JOB, name="tried", dry_run=True)
                 return await client.workers()
 
-        self.assertEqual(len(asyncio.run(workers())), 1)
+        with self.assertNoLogs("stretto", "WARNING"):  # memory is compared with this certificate
+            self.assertEqual(len(asyncio.run(workers())), 1)
 
     def test_a_token_takes_the_place_of_a_certificate(self):
         def files(name):
@@ -331,7 +365,8 @@ class TlsTest(Daemons):
         self.assertEqual(len(asyncio.run(workers())), 1)
         with stretto.Client(self.address, tls=files("user-me")) as mine, \
                 stretto.Client(self.address, tls=files("user-dash")) as dash:
-            job = mine.submit({**JOB, "steps": 2}, name="by-token")
+            with self.assertNoLogs("stretto", "WARNING"):  # memory is compared with this token
+                job = mine.submit({**JOB, "steps": 2}, name="by-token")
             self.assertEqual(job.owner, "me")
             self.assertEqual(mine.wait("by-token").state, stretto.Job.SUCCEEDED)
             with self.assertRaises(stretto.PermissionDenied):

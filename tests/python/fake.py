@@ -179,3 +179,18 @@ class Asyncio:
 
     def close(self):
         self.runner.run(self.client.close())
+
+
+class Served:
+    """Of a test case with `Face`, one of the two clients: coordinators and clients that end with
+    the test."""
+
+    def serve(self, **answers):
+        coordinator = Coordinator(answers)
+        self.addCleanup(coordinator.__exit__)
+        return coordinator
+
+    def client(self, *coordinators, **options):
+        face = self.Face(",".join(getattr(one, "address", one) for one in coordinators), **options)
+        self.addCleanup(face.close)
+        return face

@@ -51,6 +51,7 @@ export STRETTO_PYTHON=$environment/bin/python
 echo "Python $version: $("$environment/bin/pip" freeze | tr '\n' ' ')"
 "$here/run.sh" "$site" spec_test.py "$source"
 "$here/run.sh" "$site" client_test.py
+"$here/run.sh" "$site" memory_test.py
 code=0
 "$here/run.sh" "$site" exports_test.py || code=$?
 ((code == 0 || code == 77)) || exit "$code"

@@ -5,6 +5,7 @@
   spec_test.py SOURCE     (the installed package is on PYTHONPATH)
 """
 import fcntl
+import json
 import math
 import pathlib
 import random
@@ -15,7 +16,8 @@ from unittest import mock
 
 import stretto
 from stretto.cluster import choose_cluster
-from stretto.fill import fill
+from stretto.fill import fill, values_of
+from stretto.tls import TlsFiles
 from stretto.v1alpha1 import job_pb2 as pb
 
 SOURCE = pathlib.Path(sys.argv.pop(1)).resolve()
@@ -152,6 +154,21 @@ labels: {team: speech, "2024": "1"}
             except stretto.InvalidInput as error:
                 self.assertTrue(str(error).startswith("j.yaml"), error)
 
+    def test_the_values_of_a_message_fill_it_again(self):
+        texts = [path.read_text() for path in sorted((SOURCE / "deploy/examples").glob("*.yaml"))]
+        texts.append('{model: {preset: gpt-10m, dropout: 0.1}, precision: bf16, eval: {}, '
+                     'checkpoint: {asynchronous: false}, seed: 18446744073709551615, '
+                     'data: {blend: [{prefix: a, weight: 0.7}, {prefix: "2024", weight: 1}]}, '
+                     'restart: {on: [crash, node_loss], layouts: [{tp_size: 1}]}, '
+                     'labels: {team: speech, "2024": "1"}}')
+        self.assertGreater(len(texts), 3)
+        for text in texts:
+            spec = stretto.parse_job(text).spec
+            values = json.loads(json.dumps(values_of(spec)))
+            self.assertEqual(fill(pb.JobSpec(), values), spec)
+        self.assertEqual(values["precision"], "bf16")
+        self.assertEqual(values_of(pb.JobSpec(precision=99)), {"precision": 99})
+
     def test_a_message_is_filled_in_place(self):
         spec = fill(pb.JobSpec(steps=1), {"seed": 2})
         self.assertEqual((spec.steps, spec.seed), (1, 2))
@@ -217,6 +234,17 @@ class ClusterTest(unittest.TestCase):
     def refused(self, message, *arguments, **options):
         with self.assertRaisesRegex(stretto.InvalidInput, message):
             choose_cluster(*arguments, environment=self.home, **options)
+
+    def test_a_cluster_is_chosen_again_from_its_environment(self):
+        self.config("current_context: lab\ncontexts:\n  lab: {coordinator: lab-1:7070}\n")
+        others = {**self.home, "STRETTO_CONTEXT": "none", "STRETTO_TLS_KEY": "other.key", "A": "b"}
+        for tls in (TlsFiles(), TlsFiles("ca.crt", "me.crt", "me.key"),
+                    TlsFiles("ca.crt", token_file="me.token")):
+            cluster = stretto.Cluster(("a:1", "b:2"), tls)
+            environment = cluster.environment(others)
+            self.assertEqual(environment["A"], "b")
+            with mock.patch.object(TlsFiles, "check"):
+                self.assertEqual(choose_cluster(environment=environment), cluster)
 
     def test_the_address_comes_from_argument_variable_context_or_default(self):
         def chosen(*arguments, **variables):

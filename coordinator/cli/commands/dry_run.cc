@@ -136,14 +136,14 @@ std::string DryRunText(const v1alpha1::DryRun& run, const std::vector<Worker>& w
 ExitCode DryRun(const Invocation& invocation, const Job& job, const std::string& planner) {
   v1alpha1::DryRun run;
   *run.mutable_job() = job;
-  const absl::StatusOr<MemoryLook> look = LookAtMemory(invocation, planner, &run);
-  if (!look.ok()) return ReportError(invocation, look.status());
+  const absl::StatusOr<std::vector<Worker>> workers = LookAtMemory(invocation, planner, &run);
+  if (!workers.ok()) return ReportError(invocation, workers.status());
   if (invocation.format == OutputFormat::kTable) {
-    invocation.terminal.out << DryRunText(run, look->workers);
+    invocation.terminal.out << DryRunText(run, *workers);
   } else {
     PrintMessage(invocation, run);
   }
-  ReportNotCompared(invocation, *look);
+  ReportNotCompared(invocation, run);
   invocation.terminal.err << "job " << ShortResourceName(job.name()) << " is valid"
                           << (run.has_fits() && !run.fits() ? ", but does not fit memory" : "")
                           << "; nothing was stored\n";

@@ -20,6 +20,7 @@
 #include "coordinator/cli/yaml/yaml_tree.h"
 #include "proto/base/printable.h"
 #include "proto/base/status_macros.h"
+#include "proto/base/units.h"
 #include "proto/spec/job/ranks.h"
 
 namespace stretto::cli {
@@ -155,6 +156,17 @@ std::vector<Room> RoomsInTotal(const v1alpha1::DryRun& run, const std::vector<Wo
           {absl::StrCat("largest node, for ", block), largest, cores.largest}};
 }
 
+v1alpha1::DryRun::Shortage ShortageOf(const Room& room) {
+  v1alpha1::DryRun::Shortage shortage;
+  shortage.set_place(room.place);
+  shortage.set_asked_bytes(room.asked);
+  shortage.set_offered_bytes(room.offered);
+  shortage.set_description(absl::StrCat("found ", FormatBytes(room.asked),
+                                        " for the job, expected at most ",
+                                        FormatBytes(room.offered)));
+  return shortage;
+}
+
 }  // namespace
 
 const v1alpha1::WorkerDevice* FindDevice(const std::vector<Worker>& workers,
@@ -193,28 +205,32 @@ std::string WhyNotCompared(const v1alpha1::DryRun& run, const std::vector<Worker
   return absl::StrCat("it is not known how much there is: ", absl::StrJoin(unknown, "; "));
 }
 
-absl::StatusOr<MemoryLook> LookAtMemory(const Invocation& invocation, const std::string& planner,
-                                        v1alpha1::DryRun* run) {
+absl::StatusOr<std::vector<Worker>> LookAtMemory(const Invocation& invocation,
+                                                 const std::string& planner,
+                                                 v1alpha1::DryRun* run) {
   const absl::StatusOr<Plan> plan = PlanWith(planner, run->job().spec(), invocation.interrupt);
   if (invocation.interrupt.raised()) return absl::CancelledError("interrupted");
-  MemoryLook look;
-  absl::StatusOr<v1alpha1::ListWorkersResponse> workers = FetchWorkers(invocation.client);
-  if (workers.ok()) {
-    look.workers.assign(std::make_move_iterator(workers->mutable_workers()->begin()),
-                        std::make_move_iterator(workers->mutable_workers()->end()));
+  std::vector<Worker> workers;
+  absl::StatusOr<v1alpha1::ListWorkersResponse> known = FetchWorkers(invocation.client);
+  if (known.ok()) {
+    workers.assign(std::make_move_iterator(known->mutable_workers()->begin()),
+                   std::make_move_iterator(known->mutable_workers()->end()));
   }
   if (plan.ok()) *run->mutable_plan() = *plan;
-  if (const std::optional<bool> fits = Fits(*run, look.workers)) run->set_fits(*fits);
-  look.not_compared = std::string(!plan.ok()      ? plan.status().message()
-                                  : !workers.ok() ? workers.status().message()
-                                                  : "");
-  if (look.not_compared.empty()) look.not_compared = WhyNotCompared(*run, look.workers);
-  return look;
+  if (const std::optional<bool> fits = Fits(*run, workers)) run->set_fits(*fits);
+  for (const Room& room : RoomsOf(*run, workers)) {
+    if (!room.fits()) *run->add_shortages() = ShortageOf(room);
+  }
+  run->set_memory_not_compared(!plan.ok()    ? std::string(plan.status().message())
+                               : !known.ok() ? std::string(known.status().message())
+                                             : WhyNotCompared(*run, workers));
+  return workers;
 }
 
-void ReportNotCompared(const Invocation& invocation, const MemoryLook& look) {
-  if (look.not_compared.empty()) return;
-  invocation.terminal.err << "memory was not compared: " << Printable(look.not_compared) << "\n";
+void ReportNotCompared(const Invocation& invocation, const v1alpha1::DryRun& run) {
+  if (run.memory_not_compared().empty()) return;
+  invocation.terminal.err << "memory was not compared: " << Printable(run.memory_not_compared())
+                          << "\n";
 }
 
 }  // namespace stretto::cli

@@ -40,17 +40,14 @@ std::string WhyNotCompared(const v1alpha1::DryRun& run,
 const v1alpha1::WorkerDevice* FindDevice(const std::vector<v1alpha1::Worker>& workers,
                                          const std::string& worker, int slot);
 
-struct MemoryLook {
-  std::vector<v1alpha1::Worker> workers;  // of the cluster
-  std::string not_compared;               // why; empty if memory was compared
-};
-// Sets `plan` and `fits` of a run, whose job CreateJob returned for validate_only, by the program
-// `planner` and the workers that the coordinator knows. What does not answer is left out. Errors:
-// Cancelled (interrupted).
-absl::StatusOr<MemoryLook> LookAtMemory(const Invocation& invocation, const std::string& planner,
-                                        v1alpha1::DryRun* run);
+// Sets all fields of a run, whose job CreateJob returned for validate_only, by the program
+// `planner` and the workers that the coordinator knows, which it returns. What does not answer is
+// left out. Errors: Cancelled (interrupted).
+absl::StatusOr<std::vector<v1alpha1::Worker>> LookAtMemory(const Invocation& invocation,
+                                                           const std::string& planner,
+                                                           v1alpha1::DryRun* run);
 
 // Tells the user why memory was not compared, if it was not.
-void ReportNotCompared(const Invocation& invocation, const MemoryLook& look);
+void ReportNotCompared(const Invocation& invocation, const v1alpha1::DryRun& run);
 
 }  // namespace stretto::cli

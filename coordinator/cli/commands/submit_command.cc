@@ -20,7 +20,6 @@
 #include "proto/base/ids.h"
 #include "proto/base/printable.h"
 #include "proto/base/status_macros.h"
-#include "proto/base/units.h"
 #include "proto/spec/job/normalize.h"
 
 namespace stretto::cli {
@@ -80,15 +79,13 @@ ExitCode Look(const Invocation& invocation, v1alpha1::CreateJobRequest request, 
   }
   v1alpha1::DryRun run;
   *run.mutable_job() = *job;
-  const absl::StatusOr<MemoryLook> look = LookAtMemory(invocation, planner, &run);
-  if (!look.ok()) return ReportError(invocation, look.status());
-  ReportNotCompared(invocation, *look);
+  const absl::Status looked = LookAtMemory(invocation, planner, &run).status();
+  if (!looked.ok()) return ReportError(invocation, looked);
+  ReportNotCompared(invocation, run);
   if (!run.has_fits() || run.fits()) return kOk;
-  for (const Room& room : RoomsOf(run, look->workers)) {
-    if (room.fits()) continue;
-    err << "error: " << Printable(file.file) << ": memory of " << room.place << ": found "
-        << FormatBytes(room.asked) << " for the job, expected at most " << FormatBytes(room.offered)
-        << "\n";
+  for (const v1alpha1::DryRun::Shortage& shortage : run.shortages()) {
+    err << "error: " << Printable(file.file) << ": memory of " << shortage.place() << ": "
+        << shortage.description() << "\n";
   }
   err << "--dry-run shows what takes it; --no-look creates the job all the same\n";
   return kError;

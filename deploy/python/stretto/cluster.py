@@ -17,6 +17,9 @@ from stretto.tls import TlsFiles, split_address
 from stretto.yaml_text import parse
 
 DEFAULT_COORDINATOR = "127.0.0.1:7070"
+_VARIABLES = {"coordinator": "STRETTO_COORDINATOR", "ca": "STRETTO_TLS_CA",
+              "certificate": "STRETTO_TLS_CERTIFICATE", "key": "STRETTO_TLS_KEY",
+              "token_file": "STRETTO_TOKEN_FILE"}
 _ADDRESS = re.compile(r"(\[[^\s,\[\]]+\]|[^\s,:\[\]]+):[0-9]{1,5}\Z")
 
 
@@ -29,6 +32,12 @@ class Cluster:
 
     def __str__(self) -> str:
         return ",".join(self.addresses)
+
+    def environment(self, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+        """The environment in which `stretto` chooses this cluster. It has paths, never secrets."""
+        values = {"coordinator": str(self), **dataclasses.asdict(self.tls)}
+        others = {key: value for key, value in environment.items() if key != "STRETTO_CONTEXT"}
+        return {**others, **{_VARIABLES[key]: value for key, value in values.items()}}
 
 
 def _addresses(text: str) -> tuple[str, ...]:
@@ -111,11 +120,7 @@ def choose_cluster(coordinator: str = "", context: str = "", tls: TlsFiles | Non
     of a context; so do their variables, unless `context` is given; a token takes the place of a
     certificate and its key, and they of a token. Without any files, those of a
     `stretto up` of this user at that address are taken. Errors: InvalidInput."""
-    variables = {"coordinator": environment.get("STRETTO_COORDINATOR", ""),
-                 "ca": environment.get("STRETTO_TLS_CA", ""),
-                 "certificate": environment.get("STRETTO_TLS_CERTIFICATE", ""),
-                 "key": environment.get("STRETTO_TLS_KEY", ""),
-                 "token_file": environment.get("STRETTO_TOKEN_FILE", "")}
+    variables = {key: environment.get(name, "") for key, name in _VARIABLES.items()}
     by_argument = bool(context or coordinator)
     name = context if by_argument else environment.get("STRETTO_CONTEXT", "")
     values: dict[str, str] = {}

@@ -28,9 +28,9 @@ class MissingLibrary(StrettoError, ImportError):
 
 @dataclasses.dataclass(frozen=True)
 class Violation:
-    """A field that the coordinator refuses."""
+    """A field that the coordinator refuses, or memory that a place lacks."""
 
-    field: str  # as the coordinator names it: "spec.parallelism.tp_size"
+    field: str  # as the coordinator names it: "spec.parallelism.tp_size"; "memory of node a"
     description: str
     place: str = ""  # FILE:LINE:COLUMN, if the job came from text
 
@@ -53,7 +53,7 @@ class CallError(StrettoError):
 
 
 class InvalidArgument(CallError):
-    """The coordinator refuses fields: see `violations`."""
+    """Fields are refused, or memory does not suffice: see `violations`."""
 
     code = grpc.StatusCode.INVALID_ARGUMENT
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fills a message from mappings, lists and scalars, field by field as its descriptor says. The
-descriptor is the only schema: which values are sensible is for the coordinator to judge.
+"""Fills a message from mappings, lists and scalars, field by field as its descriptor says, and makes
+them of a message. The descriptor is the only schema: which values are sensible is for the
+coordinator to judge.
 """
 import difflib
 import math
@@ -176,3 +177,28 @@ def fill(message: M, values: Any, place: Place = lambda path: "") -> M:
     Errors: InvalidInput for the first field that does not exist or has a value of another type."""
     _Filler(place).fill(message, values, "")
     return message
+
+
+def _value_of(field: FieldDescriptor, value: Any) -> Any:
+    if field.cpp_type == FieldDescriptor.CPPTYPE_MESSAGE:
+        return values_of(value)
+    if field.cpp_type == FieldDescriptor.CPPTYPE_ENUM:
+        enum: Any = field.enum_type
+        known = enum.values_by_number.get(value)
+        return short_name(enum, known.name) if known else value
+    return value
+
+
+def values_of(message: Message) -> dict[str, Any]:
+    """From this `fill` makes the message: the fields that are set."""
+    values: dict[str, Any] = {}
+    for field, value in message.ListFields():
+        if _is_map(field):
+            assert field.message_type is not None
+            of_value = field.message_type.fields_by_name["value"]
+            values[field.name] = {str(key): _value_of(of_value, value[key]) for key in value}
+        elif _is_repeated(field):
+            values[field.name] = [_value_of(field, item) for item in value]
+        else:
+            values[field.name] = _value_of(field, value)
+    return values

@@ -15,18 +15,18 @@ from typing import Any
 
 import grpc
 
-from stretto import errors
+from stretto import errors, memory
 from stretto.cluster import Cluster, choose_cluster
 from stretto.errors import AlreadyExists, CallError, InvalidInput, NotFound, Unavailable
 from stretto.job_file import JobFile, read_job
 from stretto.reconnect import Reconnector, log
 from stretto.selection import list_request, log_selection
 from stretto.tables import RankTrace, Table, ledger_table, metrics_table
-from stretto.tls import TlsFiles, look
+from stretto.tls import TlsFiles
 from stretto.v1alpha1 import job_pb2 as pb
-from stretto.v1alpha1 import job_pb2_grpc as rpc
 
-from .transport import aclosing, close_channel, in_thread, open_channel, sleep
+from .peer import Peer
+from .transport import aclosing, run_program, sleep
 
 PATIENCE = 0.5  # seconds that an address has to connect before the next one has its turn
 ROUND = 0.2  # seconds of pause after all addresses have had their turn
@@ -35,74 +35,21 @@ STREAM_SECONDS = 300.0
 ENDED = (pb.Job.SUCCEEDED, pb.Job.FAILED, pb.Job.CANCELLED)
 
 
-class _Peer:
-    """One address, and the connection to it once there is one."""
-
-    def __init__(self, address: str, tls: TlsFiles) -> None:
-        self.address = address
-        self.fault = ""  # of TLS
-        self.jobs: Any = None
-        self.cluster: Any = None
-        self._tls = tls
-        self._stamp: tuple[int, ...] = ()
-        self._trusted = False
-        self._channel: Any = None
-
-    async def connect(self, seconds: float) -> bool:
-        """Returns whether the peer answers. The connection is made anew if certificates were
-        replaced since; before its first use, a handshake finds out whether the peer is a
-        coordinator."""
-        deadline = time.monotonic() + seconds
-        stamp = self._tls.stamp()
-        if stamp != self._stamp:
-            await self.close()
-        if self._channel is None:
-            self._channel = open_channel(self.address, self._tls)
-            self.jobs = rpc.JobServiceStub(self._channel)  # type: ignore[no-untyped-call]
-            self.cluster = rpc.ClusterServiceStub(self._channel)  # type: ignore[no-untyped-call]
-            self._stamp, self._trusted = stamp, not self._tls
-        if not self._trusted:
-            fault = await in_thread(look, self.address, self._tls, seconds)
-            self.fault = fault or ""
-            self._trusted = fault == ""
-            if fault:
-                return False
-        return await self._answers(max(deadline - time.monotonic(), 0.05))
-
-    async def _answers(self, seconds: float) -> bool:
-        """Asks for its health, whatever that is. gRPC shows the state of a connection too, but the
-        thread with which the blocking client would look at it outlives the channel."""
-        check = self._channel.unary_unary("/grpc.health.v1.Health/Check")
-        try:
-            await check(b"", timeout=seconds, wait_for_ready=True)
-        except grpc.RpcError as error:
-            return bool(error.code() != grpc.StatusCode.DEADLINE_EXCEEDED)
-        return True
-
-    async def explain(self) -> str:
-        """Why no connection comes about, as far as TLS can tell."""
-        fault = await in_thread(look, self.address, self._tls, 2.0)
-        return self.fault or fault or ""
-
-    async def close(self) -> None:
-        channel, self._channel = self._channel, None
-        if channel is not None:
-            await close_channel(channel)
-
-
 class AsyncClient:
     """Talks to the coordinators of one cluster; connects at the first call. Errors of all calls:
     CallError and its subclasses. Close it, or use it in a `with` block."""
 
     def __init__(self, coordinator: str = "", *, context: str = "", tls: TlsFiles | None = None,
-                 timeout: float = 10.0, give_up: float = 60.0) -> None:
+                 timeout: float = 10.0, give_up: float = 60.0, program: str = "") -> None:
         """`coordinator` is HOST:PORT, or several, separated by commas; what is not given is chosen
         as by `stretto` (stretto.cluster). A call has `timeout` seconds; streams that are followed
-        survive a coordinator that is away for `give_up` seconds. Errors: InvalidInput."""
+        survive a coordinator that is away for `give_up` seconds. `program` is the `stretto` that
+        compares memory (stretto.memory). Errors: InvalidInput."""
         self.cluster: Cluster = choose_cluster(coordinator, context, tls)
         self.timeout = timeout
         self.give_up = give_up
-        self._peers = [_Peer(address, self.cluster.tls) for address in self.cluster.addresses]
+        self.program = program
+        self._peers = [Peer(address, self.cluster.tls) for address in self.cluster.addresses]
         self._current = 0
         self._closed = False
 
@@ -125,10 +72,12 @@ class AsyncClient:
         """Submits a dict, the path of a job file, or a JobFile. `name` overrides that of the job.
         `dry_run` makes all checks and stores nothing. Otherwise the same checks are made first, as
         `stretto job submit` does: a worker looks whether data, weights and checkpoints exist and
-        fit, which takes up to 6 s. What was not checked is logged as a warning: this if no worker
-        can look, and memory always, because `stretto job submit` alone compares it. Without `look`
-        the job is created at once. The same `request_id` creates the job once.
-        Errors: InvalidInput; InvalidArgument with the fields that are refused."""
+        fit, which takes up to 6 s, and the program `stretto` whether memory suffices, which takes
+        up to 15 s. What was not checked, because no worker could look or there is no program, is
+        logged as a warning. Without `look` the job is created at once. The same `request_id`
+        creates the job once.
+        Errors: InvalidInput; InvalidArgument with the fields that are refused, or with the places
+        that have too little memory."""
         file = read_job(job)
         request = pb.CreateJobRequest(
             job_id=name or file.name, job=pb.Job(spec=file.spec), validate_only=dry_run,
@@ -137,11 +86,10 @@ class AsyncClient:
             if look and not dry_run:
                 await self._look(request)
             created = await self._job_call("CreateJob", request)
+            if dry_run:
+                await self._judge(created, request)
         except CallError as error:
             raise file.locate(error) from None
-        if look or dry_run:
-            log.warning("job %s: not checked: memory: `stretto job submit` alone compares it",
-                        request.job_id)
         return created
 
     async def _look(self, request: pb.CreateJobRequest) -> None:
@@ -154,10 +102,22 @@ class AsyncClient:
             job = await self._job_call("CreateJob", trial)
         except AlreadyExists:
             return
+        await self._judge(job, request)
+
+    async def _judge(self, job: pb.Job, request: pb.CreateJobRequest) -> None:
+        """Compares memory for a job that passed the coordinator's checks, and logs what was not
+        checked."""
         for condition in job.conditions:
             if condition.type == "Inspected" and condition.status == pb.Condition.UNKNOWN:
                 log.warning("job %s: not checked: data, weights and checkpoints: %s",
                             request.job_id, condition.message)
+        try:
+            command = memory.command(self.program)
+            ended = await run_program(command, self.cluster.environment(),
+                                      memory.document(request), memory.SECONDS)
+            memory.judge(command[0], *ended)
+        except (memory.NotCompared, OSError) as error:
+            log.warning("job %s: not checked: memory: %s", request.job_id, error)
 
     async def get(self, name: str) -> pb.Job:
         return await self._job_call("GetJob", pb.GetJobRequest(name=_job(name)))
@@ -326,7 +286,7 @@ class AsyncClient:
 
     # ---- the way to a coordinator
 
-    async def _peer(self, deadline: float) -> _Peer:
+    async def _peer(self, deadline: float) -> Peer:
         """The next address to try: connected, or the only one. Errors: Unavailable."""
         while True:
             if self._closed:
@@ -343,14 +303,14 @@ class AsyncClient:
                                       f" ({peer.address}: {peer.fault})" if peer.fault else ""))
             await self._turn(peer)
 
-    async def _turn(self, peer: _Peer) -> None:
+    async def _turn(self, peer: Peer) -> None:
         """The next address has its turn."""
         if self._peers[self._current] is peer:
             self._current = (self._current + 1) % len(self._peers)
         if self._current == 0:
             await sleep(ROUND)
 
-    async def _failure(self, peer: _Peer, error: grpc.RpcError) -> CallError:
+    async def _failure(self, peer: Peer, error: grpc.RpcError) -> CallError:
         failure = errors.from_rpc(error, peer.address)
         if isinstance(failure, Unavailable) and not failure.reason:
             fault = await peer.explain()

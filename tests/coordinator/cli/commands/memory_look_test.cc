@@ -10,6 +10,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <thread>
@@ -228,6 +229,27 @@ TEST_F(MemoryLookTest, WhyMemoryWasNotComparedIsSaidByBoth) {
   expect(planner + ": error: no such preset");
   std::filesystem::remove(planner);
   expect(planner + ": No such file or directory");
+}
+
+// The Python client takes them from there.
+TEST_F(MemoryLookTest, ADryRunInJsonHasThePlacesThatLackMemoryAndWhatWasNotCompared) {
+  Place();
+  WritePlanner(PlanOf(4 * kGiB / 3 + 1));
+  EXPECT_EQ(Run({"job", "submit", file_, "--dry-run", "-o", "json"}), kError);
+  nlohmann::json run = nlohmann::json::parse(out());
+  EXPECT_EQ(run["fits"], false);
+  EXPECT_EQ(run["shortages"],
+            nlohmann::json::parse(absl::StrCat(
+                R"([{"place": "node box", "asked_bytes": )", 3 * (4 * kGiB / 3 + 1),
+                R"(, "offered_bytes": )", 4 * kGiB,
+                R"(, "description": "found 4.0 GiB for the job, expected at most 4.0 GiB"}])")));
+  EXPECT_EQ(run["memory_not_compared"], "");
+  WritePlanner("exit 1");
+  EXPECT_EQ(Run({"job", "submit", file_, "--dry-run", "-o", "json"}), kOk);
+  run = nlohmann::json::parse(out());
+  EXPECT_FALSE(run.contains("fits"));
+  EXPECT_TRUE(run["shortages"].empty());
+  EXPECT_THAT(run["memory_not_compared"].get<std::string>(), HasSubstr("/stretto-planner: "));
 }
 
 // A clone takes the next name that is free, and is looked at under that one too.
