@@ -110,7 +110,8 @@ class Drawing {
   void Add(Span span, int paint, std::vector<Cell>* cells) const {
     const double scale =
         static_cast<double>(columns_) / static_cast<double>(std::max<int64_t>(timeline_.length, 1));
-    const double begin = std::max(0.0, static_cast<double>(span.begin) * scale);
+    // A worker may report a span that begins after its step.
+    const double begin = std::clamp<double>(static_cast<double>(span.begin) * scale, 0, columns_);
     const double end = std::min<double>(columns_, static_cast<double>(span.end) * scale);
     for (int column = static_cast<int>(begin); column < columns_ && column < end; ++column) {
       (*cells)[column][paint] +=
