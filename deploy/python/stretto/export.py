@@ -61,7 +61,9 @@ def write_wandb(job: Job, steps: Iterable[StepReport], folder: str | pathlib.Pat
                 project: str = "stretto") -> pathlib.Path:
     """Writes an offline run into FOLDER/wandb and returns its folder, which `wandb sync` uploads.
     Its name is the job's, its id the job's uid, so another upload replaces nothing else; its
-    configuration is the spec. Errors: MissingLibrary; InvalidInput if the library refuses."""
+    configuration is the spec. W&B's own process writes the file, and has written all of it when
+    this process ends, or after `wandb.teardown()`. Errors: MissingLibrary; InvalidInput if the
+    library refuses."""
     try:
         import wandb
     except ImportError as error:
