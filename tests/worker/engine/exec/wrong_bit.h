@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "proto/base/status_macros.h"
+#include "tests/worker/engine/exec/forwarding_executor.h"
 #include "worker/engine/exec/backend.h"
 
 namespace stretto {
@@ -22,34 +23,25 @@ struct WrongBit {
   int64_t element = -1;     // -1: the last
 };
 
-class WrongBitExecutor final : public Executor {
+class WrongBitExecutor final : public ForwardingExecutor {
  public:
   WrongBitExecutor(std::unique_ptr<Executor> inner, WrongBit wrong, BufferId buffer)
-      : inner_(std::move(inner)), wrong_(std::move(wrong)), buffer_(buffer) {}
+      : ForwardingExecutor(std::move(inner)), wrong_(std::move(wrong)), buffer_(buffer) {}
 
   absl::Status Run() override {
-    RETURN_IF_ERROR(inner_->Run());
+    RETURN_IF_ERROR(ForwardingExecutor::Run());
     if (runs_++ != wrong_.run) return absl::OkStatus();
-    ASSIGN_OR_RETURN(const TensorView view, inner_->Read(buffer_));
+    ASSIGN_OR_RETURN(const TensorView view, Read(buffer_));
     std::vector<float> values(view.as<const float>(), view.as<const float>() + view.count());
     float& value = wrong_.element < 0 ? values.back() : values[static_cast<size_t>(wrong_.element)];
     value = std::bit_cast<float>(std::bit_cast<uint32_t>(value) ^ 1u);
-    return inner_->Write(buffer_, [&](TensorView wrong) {
+    return Write(buffer_, [&](TensorView wrong) {
       std::memcpy(wrong.data, values.data(), values.size() * sizeof(float));
       return absl::OkStatus();
     });
   }
-  TensorView HostView(BufferId buffer) override { return inner_->HostView(buffer); }
-  absl::StatusOr<TensorView> Read(BufferId buffer) override { return inner_->Read(buffer); }
-  absl::Status Write(BufferId buffer, Fill fill) override { return inner_->Write(buffer, fill); }
-  absl::Status Clear(BufferId buffer) override { return inner_->Clear(buffer); }
-  Arena Lend(ArenaClass arena) const override { return inner_->Lend(arena); }
-  absl::Span<const Interval> intervals() const override { return inner_->intervals(); }
-  double communication_cpu_seconds() const override { return inner_->communication_cpu_seconds(); }
-  void Cancel() override { inner_->Cancel(); }
 
  private:
-  const std::unique_ptr<Executor> inner_;
   const WrongBit wrong_;
   const BufferId buffer_;
   int runs_ = 0;
