@@ -50,9 +50,17 @@ std::string ShortSchedule(const v1alpha1::ScheduleSpec& schedule) {
   return text;
 }
 
-std::string ShortLink(const v1alpha1::JobSpec& spec) {
-  if (!spec.has_emulated_link()) return "unpaced";
-  return absl::StrFormat("%g Gbit/s emulated link", spec.emulated_link().gigabits_per_second());
+// "unpaced", "1 Gbit/s emulated link, 2 workers": a job on one worker meets no network.
+std::string ShortLink(const v1alpha1::Job& job) {
+  const v1alpha1::JobSpec& spec = job.spec();
+  std::string link =
+      spec.has_emulated_link()
+          ? absl::StrFormat("%g Gbit/s emulated link", spec.emulated_link().gigabits_per_second())
+          : "unpaced";
+  std::set<absl::string_view> workers;
+  for (const v1alpha1::RankPlacement& placed : job.placement()) workers.insert(placed.worker());
+  if (workers.size() > 1) absl::StrAppend(&link, ", ", workers.size(), " workers");
+  return link;
 }
 
 // "exposed tp backward": the row of a ledger entry.
@@ -115,7 +123,7 @@ RunFigures FiguresOf(const v1alpha1::Job& job, const std::vector<v1alpha1::StepR
   run.name = ShortResourceName(job.name());
   run.schedule = ShortSchedule(job.spec().schedule());
   run.options = OptionsText(job.spec());
-  run.link = ShortLink(job.spec());
+  run.link = ShortLink(job);
   run.steps = job.progress().steps();
   const bool stepped = HasStepFigures(job.progress());
   run.first_loss = stepped ? job.progress().first_loss() : kNone;

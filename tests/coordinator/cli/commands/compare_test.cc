@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <vector>
 
 #include "coordinator/cli/text/profile_text.h"
@@ -95,6 +96,50 @@ TEST(IdealTest, RunsOfOneModelLinkAndLayoutShareTheLeast) {
   EXPECT_NEAR(ideals[0].spread, 0.25, 1e-12);
   EXPECT_DOUBLE_EQ(ideals[2].seconds, 0.2);
   EXPECT_TRUE(std::isnan(ideals[2].spread));
+}
+
+v1alpha1::Job Placed(v1alpha1::Job job, const std::vector<std::string>& workers) {
+  for (const std::string& worker : workers) {
+    v1alpha1::RankPlacement& placed = *job.add_placement();
+    placed.set_rank(job.placement_size() - 1);
+    placed.set_worker("workers/" + worker);
+  }
+  return job;
+}
+
+// Within one node collectives cross its memory, between nodes the network.
+TEST(IdealTest, RunsWhoseRanksShareOtherWorkersHaveBoundsOfTheirOwn) {
+  const auto ideals = IdealsOf({Placed(Profiled("within", 0.2, 0), {"a", "a", "a", "a"}),
+                                Placed(Profiled("across", 0.9, 0), {"a", "a", "b", "b"}),
+                                Placed(Profiled("dealt", 0.7, 0), {"a", "b", "a", "b"}),
+                                Placed(Profiled("elsewhere", 0.8, 0), {"d", "d", "c", "c"}),
+                                Placed(Profiled("inside", 0.3, 0), {"b", "b", "b", "b"})});
+  std::vector<double> seconds;
+  for (const IdealStep& ideal : ideals) seconds.push_back(ideal.seconds);
+  EXPECT_THAT(seconds, ::testing::ElementsAre(0.2, 0.8, 0.7, 0.8, 0.2));
+}
+
+// A restart may have taken another of the layouts that the spec lists.
+TEST(IdealTest, TheLayoutIsThatOfTheNewestAttempt) {
+  v1alpha1::Job whole = Profiled("a", 0.4, 0);
+  whole.mutable_spec()->mutable_parallelism()->set_tp_size(4);
+  whole.mutable_spec()->mutable_restart()->add_layouts()->set_tp_size(2);
+  v1alpha1::Job shrunk = whole;
+  shrunk.mutable_profile()->set_t_ideal_step(0.6);
+  shrunk.add_attempts()->set_layout(1);
+  const auto ideals = IdealsOf({whole, shrunk});
+  EXPECT_DOUBLE_EQ(ideals[0].seconds, 0.4);
+  EXPECT_DOUBLE_EQ(ideals[1].seconds, 0.6);
+}
+
+TEST(CompareTest, TheLinkTellsHowManyWorkersItJoins) {
+  v1alpha1::Job paced = JobOf("paced", "s");
+  paced.mutable_spec()->mutable_emulated_link()->set_gigabits_per_second(1);
+  EXPECT_EQ(FiguresOf(JobOf("waits", "s"), {}).link, "unpaced");
+  EXPECT_EQ(FiguresOf(Placed(JobOf("within", "s"), {"a", "a"}), {}).link, "unpaced");
+  EXPECT_EQ(FiguresOf(Placed(JobOf("across", "s"), {"a", "b", "a"}), {}).link,
+            "unpaced, 2 workers");
+  EXPECT_EQ(FiguresOf(Placed(paced, {"a", "b"}), {}).link, "1 Gbit/s emulated link, 2 workers");
 }
 
 // Both change what an unsliced step computes; masked attention depends on the documents as well.
