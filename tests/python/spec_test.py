@@ -191,6 +191,15 @@ class TableTest(unittest.TestCase):
         parts = {f"{name.lower()}_seconds" for name in pb.Ledger.Part.keys()}
         self.assertEqual(parts - set(row), {"part_unspecified_seconds"})
 
+    def test_preempted_time_is_beside_the_parts_where_it_is_known(self):
+        known = pb.Ledger(preempted_seconds=0)
+        known.MergeFrom(self.LEDGER)
+        rows = stretto.metrics_table([pb.StepReport(ledger=known),
+                                      pb.StepReport(ledger=self.LEDGER), pb.StepReport()])
+        self.assertEqual([row["preempted_seconds"] for row in rows], [0, None, None])
+        self.assertEqual(rows.columns[-1], "preempted_seconds")
+        self.assertEqual(sum(row["seconds"] for row in stretto.ledger_table(known)), 4)
+
     def test_seconds_are_added_as_the_command_adds_them(self):
         entries = [pb.Ledger.Entry(part=pb.Ledger.IDLE, seconds=value) for value in (0.1, 0.2, 0.3)]
         (row,) = stretto.metrics_table([pb.StepReport(ledger=pb.Ledger(entries=entries))])

@@ -71,6 +71,10 @@ std::vector<Column> MakeColumns() {
                        if (!s.has_evaluation()) return std::nullopt;
                        return s.evaluation().perplexity();
                      }});
+  columns.push_back({"preempted_seconds", [](const StepReport& s) -> std::optional<double> {
+                       if (!s.ledger().has_preempted_seconds()) return std::nullopt;
+                       return s.ledger().preempted_seconds();
+                     }});
   return columns;
 }
 

@@ -50,6 +50,10 @@ std::vector<std::string> LedgerBar(const std::deque<v1alpha1::StepReport>& steps
     sum.set_communication_seconds(sum.communication_seconds() +
                                   step.ledger().communication_seconds());
     sum.set_hidden_seconds(sum.hidden_seconds() + step.ledger().hidden_seconds());
+    if (step.ledger().has_preempted_seconds()) {
+      sum.set_preempted_seconds(sum.preempted_seconds() + step.ledger().preempted_seconds());
+      sum.set_wall_seconds(sum.wall_seconds() + step.ledger().wall_seconds());
+    }
   }
   if (sum.entries_size() == 0) return {};
   const auto glyph = [&](const Part& part) { return style.unicode ? part.glyph : part.ascii; };
@@ -68,17 +72,25 @@ std::vector<std::string> LedgerBar(const std::deque<v1alpha1::StepReport>& steps
   }
   std::vector<std::string> lines = {bar.FillUntil(Columns(overlap)).Add(overlap).text()};
   TextLine legend(style.width, style.color);
+  const auto explain = [&](const char* mark, Ink ink, const std::string& text) {
+    if (!legend.text().empty() && legend.left() < 2 + Columns(mark) + Columns(text)) {
+      lines.push_back(legend.text());
+      legend = TextLine(style.width, style.color);
+    }
+    legend.Add(legend.text().empty() ? "" : "  ").Add(mark, ink).Add(text);
+  };
   for (const Part& part : kParts) {
     // Only some jobs evaluate.
     const bool rare = part.part == Ledger::EVALUATION || part.part == Ledger::PIPELINE_WAIT;
     if (rare && ShareOf(sum, part.part) == 0) continue;
-    const std::string text =
-        absl::StrFormat(" %s %.0f%%", part.name, ShareOf(sum, part.part) * 100);
-    if (!legend.text().empty() && legend.left() < 3 + Columns(text)) {
-      lines.push_back(legend.text());
-      legend = TextLine(style.width, style.color);
-    }
-    legend.Add(legend.text().empty() ? "" : "  ").Add(glyph(part), part.ink).Add(text);
+    explain(glyph(part), part.ink,
+            absl::StrFormat(" %s %.0f%%", part.name, ShareOf(sum, part.part) * 100));
+  }
+  // No part: it is in those above.
+  if (sum.wall_seconds() > 0) {
+    explain(
+        "", Ink::kPlain,
+        absl::StrFormat("preempted %.0f%%", sum.preempted_seconds() / sum.wall_seconds() * 100));
   }
   lines.push_back(legend.text());
   return lines;

@@ -11,7 +11,7 @@ from stretto.errors import (AlreadyExists, CallError, Cancelled, DeadlineExceede
                             StrettoError, Unavailable, Violation)
 from stretto.job_file import JobFile, parse_job, read_job
 from stretto.tables import (RankTrace, Table, ledger_table, metrics_table, overlap_ratio,
-                            trace_table)
+                            preempted_seconds, trace_table)
 from stretto.tls import TlsFiles
 from stretto.v1alpha1.job_pb2 import Job, JobSpec, StepReport
 
@@ -20,6 +20,6 @@ __all__ = [
     "DeadlineExceeded", "FailedPrecondition", "Internal", "InvalidArgument", "InvalidInput", "Job",
     "JobFile", "JobSpec", "MissingLibrary", "NotFound", "PermissionDenied", "RankTrace",
     "ResourceExhausted", "StepReport", "StrettoError", "Table", "TlsFiles", "Unavailable",
-    "Violation", "ledger_table", "metrics_table", "overlap_ratio", "parse_job", "read_job",
-    "trace_table",
+    "Violation", "ledger_table", "metrics_table", "overlap_ratio", "parse_job",
+    "preempted_seconds", "read_job", "trace_table",
 ]

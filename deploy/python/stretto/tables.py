@@ -39,6 +39,12 @@ def overlap_ratio(ledger: Ledger) -> float | None:
     return ledger.hidden_seconds / ledger.communication_seconds
 
 
+def preempted_seconds(ledger: Ledger) -> float | None:
+    """For how long a thread was ready to run and had no CPU: beside the parts, and none of them.
+    None if the kernel of the worker does not say."""
+    return ledger.preempted_seconds if ledger.HasField("preempted_seconds") else None
+
+
 def step_row(step: StepReport) -> dict[str, Any]:
     """A step as `stretto job metrics` has it. The coordinator keeps the ledgers of recent steps."""
     row: dict[str, Any] = {
@@ -55,6 +61,7 @@ def step_row(step: StepReport) -> dict[str, Any]:
     held_out = step.evaluation if step.HasField("evaluation") else None
     row["held_out_loss"] = held_out.loss if held_out else None
     row["held_out_perplexity"] = held_out.perplexity if held_out else None
+    row["preempted_seconds"] = preempted_seconds(step.ledger)
     return row
 
 
@@ -63,7 +70,8 @@ def metrics_table(steps: Iterable[StepReport]) -> Table:
 
 
 def ledger_table(ledger: Ledger) -> Table:
-    """One row for each part, group and phase; the seconds sum to the wall time."""
+    """One row for each part, group and phase; the seconds sum to the wall time.
+    `preempted_seconds` is beside them."""
     return Table(("part", "group", "phase", "seconds", "share"), (
         {"part": _PARTS.get(entry.part, str(entry.part)), "group": entry.group,
          "phase": entry.phase, "seconds": entry.seconds,

@@ -26,7 +26,7 @@ constexpr char kHeader[] =
     "step,loss,grad_norm,learning_rate,tokens,wall_seconds,compute_hiding_seconds,"
     "compute_alone_seconds,exposed_seconds,data_wait_seconds,checkpoint_wait_seconds,"
     "evaluation_seconds,idle_seconds,pipeline_wait_seconds,overlap_ratio,held_out_loss,held_out_"
-    "perplexity\n";
+    "perplexity,preempted_seconds\n";
 
 void AddEntry(Ledger::Part part, double seconds, StepReport* step) {
   Ledger::Entry& entry = *step->mutable_ledger()->add_entries();
@@ -51,6 +51,7 @@ StepReport WholeStep() {
   step.mutable_ledger()->set_communication_seconds(0.5);
   step.mutable_ledger()->set_hidden_seconds(0.25);
   step.mutable_evaluation()->set_loss(2.5);
+  step.mutable_ledger()->set_preempted_seconds(0.75);
   step.mutable_evaluation()->set_perplexity(12.5);
   return step;
 }
@@ -70,8 +71,8 @@ TEST(MetricsTextTest, CsvHasALineOfNamesAndOneForEachStep) {
   EXPECT_EQ(MetricsCsv({WholeStep(), BareStep()}),
             std::string(kHeader) +
                 "2,0.3333333333333333,1.5,0.001,256,1.25,0.25,0.625,0.0625,0,0,0.3125,0,0,0.5,2.5,"
-                "12.5\n"
-                "3,nan,0,0,256,1,,,,,,,,,,,\n");
+                "12.5,0.75\n"
+                "3,nan,0,0,256,1,,,,,,,,,,,,\n");
 }
 
 TEST(MetricsTextTest, TheSmallestNumberHasItsDigits) {
@@ -84,7 +85,7 @@ TEST(MetricsTextTest, TheDocumentHasTheSameNames) {
   EXPECT_EQ(MetricsDocument({}), Document::array());
   const Document rows = MetricsDocument({WholeStep(), BareStep()});
   ASSERT_EQ(rows.size(), 2u);
-  for (const Document& row : rows) EXPECT_EQ(row.size(), 17u);
+  for (const Document& row : rows) EXPECT_EQ(row.size(), 18u);
   EXPECT_EQ(rows[0]["loss"].get<double>(), 1.0 / 3);
   EXPECT_EQ(rows[0]["compute_alone_seconds"], 0.625);
   EXPECT_EQ(rows[0]["held_out_perplexity"], 12.5);
@@ -92,6 +93,8 @@ TEST(MetricsTextTest, TheDocumentHasTheSameNames) {
   EXPECT_TRUE(rows[1]["held_out_loss"].is_null());
   EXPECT_TRUE(rows[1]["idle_seconds"].is_null());
 }
+  EXPECT_EQ(rows[0]["preempted_seconds"], 0.75);
+  EXPECT_TRUE(rows[1]["preempted_seconds"].is_null());
 
 class MetricsCommandTest : public CommandsTest {
  protected:
@@ -112,8 +115,8 @@ class MetricsCommandTest : public CommandsTest {
 
 TEST_F(MetricsCommandTest, PrintsWhatARunningJobHasDone) {
   EXPECT_EQ(Run({"job", "metrics", "gpt"}), kOk) << err();
-  EXPECT_EQ(out(), std::string(kHeader) + "1,2,0,0,100,0.5,,,,,,,,,,,\n" +
-                       "2,2,0,0,100,0.5,,,,,,,,,,,\n" + "3,2,0,0,100,0.5,,,,,,,,,,,\n");
+  EXPECT_EQ(out(), std::string(kHeader) + "1,2,0,0,100,0.5,,,,,,,,,,,,\n" +
+                       "2,2,0,0,100,0.5,,,,,,,,,,,,\n" + "3,2,0,0,100,0.5,,,,,,,,,,,,\n");
   const std::string csv = out();
   EXPECT_EQ(Run({"job", "metrics", "gpt", "-o", "table"}), kOk);
   EXPECT_EQ(out(), csv);

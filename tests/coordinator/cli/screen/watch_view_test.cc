@@ -50,8 +50,10 @@ v1alpha1::StepReport Step(int64_t number) {
   AddEntry(&ledger, Ledger::DATA_WAIT, 0.02);
   AddEntry(&ledger, Ledger::CHECKPOINT_WAIT, 0.01);
   AddEntry(&ledger, Ledger::IDLE, 0.02);
+  ledger.set_wall_seconds(0.5);
   ledger.set_communication_seconds(0.25);
   ledger.set_hidden_seconds(0.2);
+  ledger.set_preempted_seconds(0.015);
   return step;
 }
 
