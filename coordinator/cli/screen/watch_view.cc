@@ -237,7 +237,7 @@ class View {
   }
 
   std::vector<JobEvent> Events() const {
-    std::vector<JobEvent> events = EventsOf(job_);
+    std::vector<JobEvent> events = EventsOf(job_, FailureShown::kHere);
     events.insert(events.end(), state_.seen.begin(), state_.seen.end());
     std::stable_sort(events.begin(), events.end(),
                      [](const JobEvent& a, const JobEvent& b) { return a.time < b.time; });

@@ -31,7 +31,7 @@ std::string ConditionText(const v1alpha1::Job& job, const Condition& condition) 
 
 }  // namespace
 
-std::vector<JobEvent> EventsOf(const v1alpha1::Job& job) {
+std::vector<JobEvent> EventsOf(const v1alpha1::Job& job, FailureShown failure) {
   std::vector<JobEvent> events;
   const auto add = [&](const google::protobuf::Timestamp& time, const std::string& text) {
     if (time.seconds() != 0) events.push_back({ToTime(time), FirstLine(Printable(text))});
@@ -41,7 +41,11 @@ std::vector<JobEvent> EventsOf(const v1alpha1::Job& job) {
     add(condition.last_transition_time(), ConditionText(job, condition));
   }
   add(job.start_time(), "first rank prepared");
-  if (job.has_first_failure()) add(job.first_failure().time(), FailureText(job.first_failure()));
+  if (job.has_first_failure()) {
+    add(job.first_failure().time(), failure == FailureShown::kAbove
+                                        ? BriefFailureText(job.first_failure())
+                                        : FailureText(job.first_failure()));
+  }
   add(job.end_time(), absl::StrCat("ended ", StateText(job.state(), false)));
   std::stable_sort(events.begin(), events.end(),
                    [](const JobEvent& a, const JobEvent& b) { return a.time < b.time; });

@@ -15,8 +15,12 @@ struct JobEvent {
   std::string text;  // one line
 };
 
+// Whether a view has the message of the first failure in another place, so that its event does not
+// repeat it.
+enum class FailureShown { kAbove, kHere };
+
 // Returns, oldest first: creation, the last change of each condition, start, first failure and end.
-std::vector<JobEvent> EventsOf(const v1alpha1::Job& job);
+std::vector<JobEvent> EventsOf(const v1alpha1::Job& job, FailureShown failure);
 
 // A line per event, "2023-11-14 22:13:20 UTC  41.3s  Scheduled": its time, and the time since the
 // first.

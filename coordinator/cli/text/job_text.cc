@@ -69,18 +69,27 @@ std::string AttemptText(const Job& job) {
   return text;
 }
 
+// The last attempt usually ended with it, and a view that has it above does not repeat it.
+bool IsFirstFailure(const Job& job, const v1alpha1::FirstFailure& failure) {
+  const v1alpha1::FirstFailure& first = job.first_failure();
+  return job.has_first_failure() && failure.rank() == first.rank() &&
+         failure.step() == first.step() && failure.message() == first.message();
+}
+
 // Shown once there is more than one.
 std::string AttemptTable(const Job& job) {
   if (job.attempts_size() < 2) return "";
   std::vector<std::vector<std::string>> rows;
   for (const v1alpha1::Attempt& attempt : job.attempts()) {
-    const bool failed = attempt.has_first_failure();
+    const v1alpha1::FirstFailure& failure = attempt.first_failure();
+    const std::string why = !attempt.has_first_failure()   ? "-"
+                            : IsFirstFailure(job, failure) ? "the first failure"
+                                                           : FirstLine(FailureText(failure));
     rows.push_back({absl::StrCat(attempt.number()), absl::StrCat(attempt.epoch()),
                     TimeText(attempt.start_time()),
                     attempt.has_end_time() ? TimeText(attempt.end_time()) : "-",
                     absl::StrCat(attempt.steps()),
-                    attempt.cause() == 0 ? "-" : ShortName(attempt.cause()),
-                    failed ? FirstLine(FailureText(attempt.first_failure())) : "-"});
+                    attempt.cause() == 0 ? "-" : ShortName(attempt.cause()), why});
   }
   return Table({">ATTEMPT", ">EPOCH", "STARTED", "ENDED", ">STEPS", "CAUSE", "FIRST FAILURE"},
                rows);
@@ -95,6 +104,26 @@ bool IsQueuedSpecially(const Job& job) {
 // Whether the job is of one of several users. Without TLS there is one, and an earlier release knew
 // none.
 bool IsOfSomebody(const Job& job) { return !job.owner().empty() && job.owner() != kLocalUser; }
+
+std::string SignalOf(const v1alpha1::FirstFailure& failure) {
+  return absl::StrCat("signal ", failure.signal());
+}
+
+// "rank 1 on worker-2 was killed by signal 9 (Killed) at step 12, backward"
+std::string FailureHead(const v1alpha1::FirstFailure& failure, bool with_exit) {
+  std::string out = absl::StrCat("rank ", failure.rank());
+  if (!failure.worker().empty()) absl::StrAppend(&out, " on ", ShortResourceName(failure.worker()));
+  if (with_exit && failure.signal() != 0) {
+    const char* name = strsignal(failure.signal());
+    absl::StrAppend(&out, " was killed by ", SignalOf(failure), " (",
+                    name == nullptr ? "unknown" : name, ")");
+  } else if (with_exit) {
+    absl::StrAppend(&out, " exited with status ", failure.exit_code());
+  }
+  if (failure.step() > 0) absl::StrAppend(&out, " at step ", failure.step());
+  if (!failure.phase().empty()) absl::StrAppend(&out, ", ", Escaped(failure.phase()));
+  return out;
+}
 
 std::string LossText(const v1alpha1::Progress& progress) {
   return absl::StrCat(Loss(progress.first_loss()), " -> ", Loss(progress.last_loss()));
@@ -254,7 +283,7 @@ std::string DescribeJob(const Job& job, absl::Time now, bool color) {
   if (job.conditions_size() > 0) absl::StrAppend(&out, "\n", ConditionTable(job, now));
   const std::string attempts = AttemptTable(job);
   if (!attempts.empty()) absl::StrAppend(&out, "\n", attempts);
-  const std::vector<JobEvent> events = EventsOf(job);
+  const std::vector<JobEvent> events = EventsOf(job, FailureShown::kAbove);
   if (!events.empty()) absl::StrAppend(&out, "\n", EventTable(events));
   if (job.placement_size() > 0) absl::StrAppend(&out, "\n", PlacementTable(job));
   if (job.progress().ledger().entries_size() > 0) {
@@ -316,24 +345,16 @@ std::vector<std::string> SampleLines(const v1alpha1::Samples& samples) {
 }
 
 std::string FailureText(const v1alpha1::FirstFailure& failure) {
-  std::string out = absl::StrCat("rank ", failure.rank());
-  if (!failure.worker().empty()) absl::StrAppend(&out, " on ", ShortResourceName(failure.worker()));
-  const std::string signal = absl::StrCat("signal ", failure.signal());
-  if (absl::StrContains(failure.message(), signal)) {
-    // The message already has it.
-  } else if (failure.signal() != 0) {
-    const char* name = strsignal(failure.signal());
-    absl::StrAppend(&out, " was killed by ", signal, " (", name == nullptr ? "unknown" : name, ")");
-  } else {
-    absl::StrAppend(&out, " exited with status ", failure.exit_code());
-  }
-  if (failure.step() > 0) absl::StrAppend(&out, " at step ", failure.step());
-  if (!failure.phase().empty()) absl::StrAppend(&out, ", ", Escaped(failure.phase()));
+  std::string out = FailureHead(failure, !absl::StrContains(failure.message(), SignalOf(failure)));
   if (!failure.message().empty()) absl::StrAppend(&out, ": ", Escaped(failure.message()));
   if (!failure.last_operation().empty()) {
     absl::StrAppend(&out, "\n  last operation: ", Escaped(failure.last_operation()));
   }
   return out;
+}
+
+std::string BriefFailureText(const v1alpha1::FirstFailure& failure) {
+  return FailureHead(failure, true);
 }
 
 bool SaysFirstFailure(const Job& job, const std::string& text) {

@@ -27,6 +27,8 @@ std::string Summary(const v1alpha1::Job& job, bool color);
 
 // "rank 1 on worker-2 was killed by signal 9 (Killed) at step 12, backward".
 std::string FailureText(const v1alpha1::FirstFailure& failure);
+// The same without its message and last operation, on one line.
+std::string BriefFailureText(const v1alpha1::FirstFailure& failure);
 
 // "sample of step 20: [Once upon a time] there was", a line for each text.
 std::vector<std::string> SampleLines(const v1alpha1::Samples& samples);

@@ -33,7 +33,7 @@ Job FailedJob() {
 }
 
 TEST(JobEventsTest, TellsWhatTheJobKeepsInTheOrderOfTime) {
-  EXPECT_EQ(EventTable(EventsOf(FailedJob())),
+  EXPECT_EQ(EventTable(EventsOf(FailedJob(), FailureShown::kHere)),
             "TIME                     AFTER  EVENT\n"
             "1970-01-01 00:16:40 UTC      -  created\n"
             "1970-01-01 00:16:41 UTC   1.0s  Scheduled\n"
@@ -47,22 +47,29 @@ TEST(JobEventsTest, TellsWhatTheJobKeepsInTheOrderOfTime) {
 TEST(JobEventsTest, ACheckpointsConditionNamesNoneForItsTimeIsThatOfTheFirst) {
   Job job;
   AddCondition(&job, "Checkpointed", Condition::TRUE, 5, "Saved", "step-00000090");
-  EXPECT_EQ(EventsOf(job)[0].text, "Checkpointed, Saved");
+  EXPECT_EQ(EventsOf(job, FailureShown::kHere)[0].text, "Checkpointed, Saved");
+}
+
+TEST(JobEventsTest, AFailureThatIsShownAboveHasNoMessage) {
+  Job job = FailedJob();
+  job.mutable_first_failure()->set_message("killed by signal 9 for memory");
+  EXPECT_EQ(EventsOf(job, FailureShown::kHere)[4].text, "rank 1: killed by signal 9 for memory");
+  EXPECT_EQ(EventsOf(job, FailureShown::kAbove)[4].text, "rank 1 was killed by signal 9 (Killed)");
 }
 
 TEST(JobEventsTest, WhatHasNoTimeIsNoEvent) {
   Job job;
   AddCondition(&job, "Scheduled", Condition::UNKNOWN, 0, "", "");
   job.mutable_first_failure()->set_rank(1);
-  EXPECT_TRUE(EventsOf(job).empty());
+  EXPECT_TRUE(EventsOf(job, FailureShown::kHere).empty());
   EXPECT_THAT(DescribeJob(job, absl::FromUnixSeconds(1100), false), Not(HasSubstr("EVENT")));
 }
 
 TEST(JobEventsTest, AreOneLineEachWithoutTerminalControl) {
   Job job;
   AddCondition(&job, "T", Condition::TRUE, 5, "R", "a\x1b[2J\nb");
-  ASSERT_EQ(EventsOf(job).size(), 1u);
-  EXPECT_EQ(EventsOf(job)[0].text, "T, R: a?[2J");
+  ASSERT_EQ(EventsOf(job, FailureShown::kHere).size(), 1u);
+  EXPECT_EQ(EventsOf(job, FailureShown::kHere)[0].text, "T, R: a?[2J");
 }
 
 TEST(JobEventsTest, DescribeShowsThemAfterTheConditions) {

@@ -308,31 +308,6 @@ TEST(DescribeTest, HasTheLastEvaluationWhereThereIsOne) {
                 "15\n"));
 }
 
-TEST(SummaryTest, NamesTheFirstFailure) {
-  Job job = SomeJob();
-  job.set_state(Job::FAILED);
-  v1alpha1::FirstFailure& failure = *job.mutable_first_failure();
-  failure.set_rank(1);
-  failure.set_worker("workers/worker-2");
-  failure.set_signal(9);
-  failure.set_step(12);
-  failure.set_phase("backward");
-  failure.set_last_operation("18 comm.tp all_reduce L3.fc2 fwd mb0 s0");
-  EXPECT_EQ(FailureText(failure),
-            "rank 1 on worker-2 was killed by signal 9 (Killed) at step 12, backward\n"
-            "  last operation: 18 comm.tp all_reduce L3.fc2 fwd mb0 s0");
-  EXPECT_THAT(Summary(job, false), HasSubstr("rank 1 on worker-2 was killed"));
-  failure.set_message("pid 7 crashed with signal 9 (Killed)");
-  EXPECT_THAT(FailureText(failure),
-              StartsWith("rank 1 on worker-2 at step 12, backward: pid 7 crashed with signal 9"));
-  failure.set_signal(0);
-  failure.set_exit_code(3);
-  failure.set_message("x.idx: found 5 bytes, expected 34");
-  EXPECT_THAT(FailureText(failure),
-              HasSubstr("rank 1 on worker-2 exited with status 3 at step 12, backward: "
-                        "x.idx: found 5 bytes, expected 34"));
-}
-
 TEST(DescribeTest, ShowsConditionsPlacementLedgerAndProfile) {
   Job job = SomeJob();
   job.mutable_spec()->mutable_emulated_link()->set_gigabits_per_second(1);
@@ -435,34 +410,6 @@ TEST(DescribeTest, ADisturbedProfileIsNoBound) {
                               "no bound\n"));
   EXPECT_THAT(text, Not(HasSubstr("bound for every schedule")));
   EXPECT_THAT(text, Not(HasSubstr("x ideal")));
-}
-
-TEST(DescribeTest, AFailureIsSaidOnce) {
-  Job job;
-  job.set_name("jobs/gpt");
-  job.set_state(Job::FAILED);
-  v1alpha1::FirstFailure& failure = *job.mutable_first_failure();
-  failure.set_rank(1);
-  failure.set_worker("workers/a");
-  failure.set_message("data set text/corpus: no such file");
-  failure.mutable_time()->set_seconds(1000);
-  for (const char* type : {"Prepared", "Succeeded"}) {
-    v1alpha1::Condition& condition = *job.add_conditions();
-    condition.set_type(type);
-    condition.set_status(v1alpha1::Condition::FALSE);
-    condition.set_reason("DataInvalid");
-    condition.set_message("rank 1 on worker a: data set text/corpus: no such file");
-    condition.mutable_last_transition_time()->set_seconds(1001);
-  }
-  const std::string text = DescribeJob(job, absl::FromUnixSeconds(2000), false);
-  const auto count = [&](const std::string& part) {
-    int found = 0;
-    for (size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++found;
-    return found;
-  };
-  // Above, and with its time among the events.
-  EXPECT_EQ(count("no such file"), 2) << text;
-  EXPECT_EQ(count("the first failure"), 2) << text;
 }
 
 TEST(DescribeTest, EpochsOfTheDataAreCountedInSteps) {
