@@ -93,7 +93,7 @@ TEST_F(SamplesTest, EpochsAndTokensAreLengthsToo) {
   const int64_t steps = Int(one.json()["job"]["spec"]["steps"]);
   EXPECT_EQ(Int(three.json()["job"]["spec"]["steps"]), 3 * steps);
   EXPECT_THAT(one.json()["job"]["conditions"].dump(),
-              HasSubstr(absl::StrCat("an epoch has ", steps)));
+              HasSubstr(absl::StrCat("epoch: ", steps, " steps")));
 }
 
 // The same tokens twice, of which one data set masks the half that nobody can know.

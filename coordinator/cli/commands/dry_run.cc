@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/cli/commands/memory_look.h"
 #include "coordinator/cli/text/resource_name.h"
+#include "coordinator/cli/text/spec_text.h"
 #include "coordinator/cli/text/table.h"
 #include "coordinator/cli/yaml/spec_yaml.h"
 #include "proto/base/printable.h"
@@ -22,6 +23,15 @@ namespace {
 using v1alpha1::Job;
 using v1alpha1::Plan;
 using v1alpha1::Worker;
+
+// By the spec alone; how many an epoch has is in the data, at which a worker looks.
+std::string StepsText(const v1alpha1::JobSpec& spec) {
+  const double tokens = TokensOfStep(spec);
+  if (tokens <= 0) return "";
+  // With `epochs`, a worker derives the number of steps.
+  const std::string steps = spec.steps() > 0 ? absl::StrCat(spec.steps(), " of ") : "";
+  return absl::StrCat("\nSteps: ", steps, FormatCount(tokens), " tokens each\n");
+}
 
 std::string PlacementText(const Job& job, const std::vector<Worker>& workers) {
   for (const v1alpha1::Condition& condition : job.conditions()) {
@@ -127,8 +137,9 @@ std::string PlanText(const v1alpha1::DryRun& run, const std::vector<Worker>& wor
 }  // namespace
 
 std::string DryRunText(const v1alpha1::DryRun& run, const std::vector<Worker>& workers) {
-  std::string out = absl::StrCat("Spec:\n", ToYaml(run.job().spec()), "\nPlacement:\n",
-                                 PlacementText(run.job(), workers), InspectionText(run.job()));
+  std::string out =
+      absl::StrCat("Spec:\n", ToYaml(run.job().spec()), StepsText(run.job().spec()),
+                   "\nPlacement:\n", PlacementText(run.job(), workers), InspectionText(run.job()));
   if (run.has_plan()) absl::StrAppend(&out, "\n", PlanText(run, workers));
   return out;
 }

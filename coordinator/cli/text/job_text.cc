@@ -152,21 +152,21 @@ std::string EarlyStopText(const Job& job) {
   return "";
 }
 
-// "1.25 done, one has 62 steps of 16.4k tokens"; empty if the ranks have not counted it.
+// "1.25 done, one has 62 steps"; empty if the ranks have not counted it.
 std::string EpochsText(const Job& job) {
   const int64_t sequences = job.epoch_sequences(), batch = job.spec().global_batch_size();
   if (sequences <= 0 || batch <= 0) return "";
-  const auto tokens =
-      static_cast<double>(batch) * static_cast<double>(job.spec().model().sequence_length());
-  return absl::StrFormat("%.2f done, one has %d steps of %s tokens",
+  return absl::StrFormat("%.2f done, one has %d steps",
                          static_cast<double>(job.progress().steps()) * static_cast<double>(batch) /
                              static_cast<double>(sequences),
-                         sequences / batch + (sequences % batch == 0 ? 0 : 1), FormatCount(tokens));
+                         sequences / batch + (sequences % batch == 0 ? 0 : 1));
 }
 
 void AddProgress(const Job& job, FieldLines* fields) {
   const v1alpha1::Progress& progress = job.progress();
   std::string steps = StepText(progress);
+  if (const double tokens = TokensOfStep(job.spec()); tokens > 0)
+    absl::StrAppend(&steps, " of ", FormatCount(tokens), " tokens each");
   if (job.state() == Job::RUNNING && progress.has_time_left()) {
     absl::StrAppend(&steps, ", ", stretto::FormatDuration(ToDuration(progress.time_left())),
                     " left");

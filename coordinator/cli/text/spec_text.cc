@@ -23,6 +23,11 @@ std::string LinkText(const v1alpha1::JobSpec& spec) {
                          spec.emulated_link().latency_microseconds());
 }
 
+double TokensOfStep(const v1alpha1::JobSpec& spec) {
+  return static_cast<double>(spec.global_batch_size()) *
+         static_cast<double>(spec.model().sequence_length());
+}
+
 std::string LabelsText(const v1alpha1::JobSpec& spec) {
   const auto add = [](std::string* out, const auto& label) {
     absl::StrAppend(out, label.first, label.second.empty() ? "" : "=", label.second);

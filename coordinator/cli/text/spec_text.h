@@ -20,6 +20,9 @@ std::string LabelsText(const v1alpha1::JobSpec& spec);
 // "books, 1 % held out", "blend of books (70 %), llmc:web/*.bin (30 %)".
 std::string DataText(const v1alpha1::JobSpec& spec);
 
+// Returns how many tokens a step trains on, by the spec alone; 0 for a spec without sizes.
+double TokensOfStep(const v1alpha1::JobSpec& spec);
+
 // Returns the options of the schedule besides slices and splits, "sequence parallel, recompute
 // full"; empty if there are none.
 std::string OptionsText(const v1alpha1::JobSpec& spec);

@@ -18,6 +18,7 @@
 #include "coordinator/cli/text/figures.h"
 #include "coordinator/cli/text/job_text.h"
 #include "coordinator/cli/text/resource_name.h"
+#include "coordinator/cli/text/spec_text.h"
 #include "coordinator/cli/text/table.h"
 #include "coordinator/cli/text/times.h"
 #include "proto/base/units.h"
@@ -105,8 +106,7 @@ Document Known(double value) { return std::isfinite(value) ? Document(value) : D
 
 JobSpeed SpeedOf(const Job& job) {
   const v1alpha1::Progress& progress = job.progress();
-  const double tokens =
-      static_cast<double>(job.spec().global_batch_size()) * job.spec().model().sequence_length();
+  const double tokens = TokensOfStep(job.spec());
   const Ledger& ledger = progress.ledger();
   double exposed = 0;
   for (const Ledger::Entry& entry : ledger.entries())

@@ -49,7 +49,7 @@ class Inspector {
                                   ? ""
                                   : absl::StrCat(", ", TokensOf(*data_->held_out()), " held out"),
                               TokenizerText()));
-    Fact("steps", StepsText());
+    Fact("epoch", absl::StrCat(StepsOfEpoch(), " steps"));
     found_.set_steps_of_epoch(StepsOfEpoch());
     if (!config_.evaluates()) return;
     const absl::StatusOr<HeldOutData> held_out = OpenHeldOut(config_, *data_);
@@ -101,13 +101,6 @@ class Inspector {
                         " tokens");
   }
 
-  // "100 of 16.4k tokens each, an epoch has 62"
-  std::string StepsText() const {
-    const int64_t samples = config_.engine.sequences_per_step();
-    return absl::StrCat(config_.steps, " of ",
-                        FormatCount(static_cast<double>(samples * config_.data.sequence_length)),
-                        " tokens each, an epoch has ", StepsOfEpoch());
-  }
   int64_t StepsOfEpoch() const {
     const int64_t samples = config_.engine.sequences_per_step();
     return (data_->train().samples_per_epoch() + samples - 1) / samples;

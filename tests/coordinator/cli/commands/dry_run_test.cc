@@ -86,13 +86,25 @@ TEST(DryRunTextTest, AJobThatWouldWaitIsComparedWithAllWorkers) {
                        "largest node, for 2 ranks that share a stage: 6.0 GiB of 8.0 GiB\n"));
 }
 
+// Also where no worker has looked.
+TEST(DryRunTextTest, TellsTheTokensOfAStep) {
+  v1alpha1::DryRun run;
+  EXPECT_THAT(DryRunText(run, {}), Not(HasSubstr("tokens")));
+  run.mutable_job()->mutable_spec()->set_global_batch_size(8);
+  run.mutable_job()->mutable_spec()->mutable_model()->set_sequence_length(128);
+  EXPECT_THAT(DryRunText(run, {}), HasSubstr("\nSteps: 1.0k tokens each\n"));
+  run.mutable_job()->mutable_spec()->set_steps(20);
+  EXPECT_THAT(DryRunText(run, {}), HasSubstr("\nSteps: 20 of 1.0k tokens each\n\nPlacement:\n"));
+}
+
 TEST(DryRunTextTest, ShowsWhatAWorkerHasFound) {
   v1alpha1::DryRun run;
   auto* condition = run.mutable_job()->add_conditions();
   condition->set_type("Inspected");
   condition->set_status(v1alpha1::Condition::TRUE);
-  condition->set_message("worker a: data: 1k tokens; steps: 3");
-  EXPECT_THAT(DryRunText(run, {}), EndsWith("\nFound by worker a: data: 1k tokens; steps: 3\n"));
+  condition->set_message("worker a: data: 1k tokens; epoch: 3 steps");
+  EXPECT_THAT(DryRunText(run, {}),
+              EndsWith("\nFound by worker a: data: 1k tokens; epoch: 3 steps\n"));
   condition->set_status(v1alpha1::Condition::UNKNOWN);
   condition->set_message("no worker is connected");
   EXPECT_THAT(

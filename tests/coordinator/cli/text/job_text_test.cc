@@ -420,7 +420,17 @@ TEST(DescribeTest, EpochsOfTheDataAreCountedInSteps) {
   job.mutable_spec()->mutable_model()->set_sequence_length(128);
   job.set_epoch_sequences(161);
   EXPECT_THAT(DescribeJob(job, absl::UnixEpoch(), false),
-              ::testing::ContainsRegex("Epochs: +2.48 done, one has 21 steps of 1.0k tokens\n"));
+              ::testing::ContainsRegex("Epochs: +2.48 done, one has 21 steps\n"));
+}
+
+// They follow from the spec, so they are known before any rank has prepared.
+TEST(DescribeTest, TokensOfAStepAreToldAlways) {
+  Job job;
+  job.mutable_progress()->set_total_steps(20);
+  job.mutable_spec()->set_global_batch_size(8);
+  job.mutable_spec()->mutable_model()->set_sequence_length(128);
+  EXPECT_THAT(DescribeJob(job, absl::UnixEpoch(), false),
+              ::testing::ContainsRegex("Steps: +0/20 of 1.0k tokens each\n"));
 }
 
 TEST(DescribeTest, TheNewestSamplesAreShownOnALineEach) {
