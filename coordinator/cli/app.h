@@ -20,6 +20,9 @@ struct AppEnvironment {
   // Value of an environment variable; empty when unset.
   std::function<std::string(const std::string&)> variable;
   std::string binary_dir;
+  // Replaces this process by a program of PATH, the first of the words, and returns only if that
+  // fails: with the reason.
+  std::function<std::string(const std::vector<std::string>&)> replace_process = {};
   bool handle_signals = false;  // raise `interrupt` on SIGINT and SIGTERM while a command waits
   absl::Duration give_up = absl::Seconds(60);
   absl::Duration retry_interval = absl::Milliseconds(500);

@@ -223,18 +223,22 @@ std::string CommandLine::UnknownFlag() const {
 
 OutputFormat CommandLine::format() const { return FormatOf(format_); }
 
-// Returns the flags that name the cluster, as the user gave them.
-std::string CommandLine::HintFlags() const {
+// Returns the flags that name the cluster, as the user gave them, with their values.
+std::vector<std::pair<std::string, std::string>> CommandLine::GivenClusterFlags() const {
   const Cluster& cluster = cluster_.cluster;
-  std::string flags;
-  for (const auto& [flag, value] :
-       {std::pair("--context", cluster_.context), std::pair("--coordinator", cluster.coordinator),
-        std::pair("--tls-ca", cluster.tls.ca),
-        std::pair("--tls-certificate", cluster.tls.certificate),
-        std::pair("--tls-key", cluster.tls.key), std::pair(tls::kTokenFlag, cluster.tls.token)}) {
-    if (!value.empty()) absl::StrAppend(&flags, " ", flag, " ", value);
-  }
+  std::vector<std::pair<std::string, std::string>> flags = {
+      {"--context", cluster_.context}, {"--coordinator", cluster.coordinator},
+      {"--tls-ca", cluster.tls.ca},    {"--tls-certificate", cluster.tls.certificate},
+      {"--tls-key", cluster.tls.key},  {tls::kTokenFlag, cluster.tls.token}};
+  std::erase_if(flags, [](const auto& flag) { return flag.second.empty(); });
   return flags;
+}
+
+std::vector<std::string> CommandLine::ClusterWords() const {
+  std::vector<std::string> words;
+  for (const auto& [flag, value] : GivenClusterFlags())
+    words.push_back(absl::StrCat(flag, "=", value));
+  return words;
 }
 
 ExitCode CommandLine::WithInvocation(const std::function<ExitCode(const Invocation&)>& command) {
@@ -253,11 +257,14 @@ ExitCode CommandLine::WithInvocation(const std::function<ExitCode(const Invocati
   std::optional<SignalThread> signals;
   if (environment_.handle_signals) signals.emplace(environment_.interrupt);
   Client client(cluster->coordinator, cluster->tls, environment_.interrupt);
+  std::string hint_flags;
+  for (const auto& [flag, value] : GivenClusterFlags())
+    absl::StrAppend(&hint_flags, " ", flag, " ", value);
   return command({.client = client,
                   .interrupt = environment_.interrupt,
                   .terminal = terminal(),
                   .format = format(),
-                  .hint_flags = HintFlags(),
+                  .hint_flags = hint_flags,
                   .give_up = environment_.give_up,
                   .retry_interval = environment_.retry_interval,
                   .refresh = environment_.refresh});

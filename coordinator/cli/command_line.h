@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -47,9 +48,14 @@ class CommandLine {
   // Runs the command that `arguments`, without the program's name, ask for.
   ExitCode Run(std::vector<std::string> arguments);
 
+  // Runs a command that talks to the coordinator, as one of AddCommand is run.
+  ExitCode WithInvocation(const std::function<ExitCode(const Invocation&)>& command);
+
   // For commands, while Run runs them.
   OutputFormat format() const;
   const Cluster& cluster() const { return cluster_.cluster; }  // as its flags were given
+  // Those of its flags that were given, as "--FLAG=VALUE".
+  std::vector<std::string> ClusterWords() const;
   // All commands, with those of separate programs.
   CommandInfo Commands() const;
   // The same, with the commands of those separate programs alone that are among `words`.
@@ -58,9 +64,8 @@ class CommandLine {
   absl::StatusOr<std::string> HelpOf(const std::vector<std::string>& words) const;
 
  private:
-  ExitCode WithInvocation(const std::function<ExitCode(const Invocation&)>& command);
   ExitCode ReportUsage(const std::string& what);
-  std::string HintFlags() const;
+  std::vector<std::pair<std::string, std::string>> GivenClusterFlags() const;
   std::string UnknownWord(const std::vector<std::string>& arguments) const;
   std::string UnknownFlag() const;
 

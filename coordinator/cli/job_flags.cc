@@ -17,6 +17,7 @@
 #include "coordinator/cli/commands/job_commands.h"
 #include "coordinator/cli/commands/list_command.h"
 #include "coordinator/cli/commands/metrics_command.h"
+#include "coordinator/cli/commands/metrics_export.h"
 #include "coordinator/cli/commands/submit_command.h"
 #include "coordinator/cli/commands/trace_commands.h"
 #include "coordinator/cli/commands/watch_commands.h"
@@ -271,17 +272,49 @@ void AddCurve(CommandLine& line, CLI::App* job) {
 }
 
 void AddMetrics(CommandLine& line, CLI::App* job) {
-  const auto flags = std::make_shared<MetricsOptions>();
-  CLI::App* metrics = line.AddCommand(
+  struct Flags {
+    MetricsOptions options;
+    MetricsExport to;
+  };
+  const auto flags = std::make_shared<Flags>();
+  // The export replaces this process, so it must have no thread that handles signals.
+  const auto export_metrics = [flags, &line] {
+    const std::vector<std::string> command =
+        ExportCommand(flags->options.name, flags->to, line.ClusterWords());
+    const std::string why_not = line.environment().replace_process(command);
+    line.terminal().err << "error: cannot run " << command.front() << ": " << why_not << "\n";
+    return kError;
+  };
+  CLI::App* metrics = line.AddLocal(
       job, "metrics", "Print the metrics of every step, as CSV or with -o as JSON or YAML",
-      [flags](const Invocation& invocation) { return JobMetrics(invocation, *flags); },
+      [flags, &line, export_metrics] {
+        if (flags->to.wanted()) return export_metrics();
+        return line.WithInvocation([flags](const Invocation& invocation) {
+          return JobMetrics(invocation, flags->options);
+        });
+      },
       {"stretto job metrics gpt --steps 100:200 --output gpt.csv",
        "stretto job metrics gpt -o json | jq '.[-1].held_out_loss'",
-       "python3 -m stretto job metrics gpt --tensorboard runs  # or --wandb runs"});
-  AddName(metrics, &flags->name);
-  metrics->add_option("--steps", flags->steps, "steps to print, as A:B, A:, :B or A (default: all)")
-      ->type_name("STEPS");
-  AddOutput(metrics, &flags->file, "FILE", "file to write; - is standard output (default: -)");
+       "stretto job metrics gpt --tensorboard runs"});
+  AddName(metrics, &flags->options.name);
+  CLI::Option* steps = metrics->add_option("--steps", flags->options.steps,
+                                           "steps to print, as A:B, A:, :B or A (default: all)");
+  steps->type_name("STEPS");
+  AddOutput(metrics, &flags->options.file, "FILE",
+            "file to write; - is standard output (default: -)");
+  const auto add_export = [&](const char* flag, std::string* folder, const char* help) {
+    return metrics->add_option(flag, *folder, help)
+        ->type_name("FOLDER")
+        ->excludes(steps)
+        ->excludes(metrics->get_option("--output"));
+  };
+  CLI::Option* tensorboard =
+      add_export("--tensorboard", &flags->to.tensorboard,
+                 "write event files of TensorBoard into FOLDER/JOB, by the Python package stretto");
+  add_export("--wandb", &flags->to.wandb,
+             "write an offline run of Weights & Biases into FOLDER/wandb, by the Python package "
+             "stretto")
+      ->excludes(tensorboard);
 }
 
 void AddCompare(CommandLine& line, CLI::App* job) {

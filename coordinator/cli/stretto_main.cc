@@ -40,6 +40,14 @@ int RunOther(const stretto::cli::OtherProgram& other, const std::string& binary_
   return stretto::cli::kError;
 }
 
+std::string ReplaceProcess(const std::vector<std::string>& words) {
+  std::vector<char*> arguments;
+  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  execvp(arguments[0], arguments.data());
+  return std::strerror(errno);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -65,6 +73,7 @@ int main(int argc, char** argv) {
                                    .interrupt = interrupt,
                                    .variable = Variable,
                                    .binary_dir = binary_dir,
+                                   .replace_process = ReplaceProcess,
                                    .handle_signals = true};
   return stretto::cli::RunApp(std::vector<std::string>(argv + 1, argv + argc), environment);
 }

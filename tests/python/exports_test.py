@@ -3,9 +3,10 @@
 """`python3 -m stretto job metrics` writes what TensorBoard and W&B read, by their own libraries. Each
 is skipped where its library is not installed.
 
-  exports_test.py     (the installed package is on PYTHONPATH)
+  exports_test.py BIN     (the installed package is on PYTHONPATH; BIN has the program `stretto`)
 """
 import importlib.util
+import os
 import pathlib
 import subprocess
 import sys
@@ -20,6 +21,9 @@ LIBRARIES = [name for name in ("tensorboard", "wandb") if importlib.util.find_sp
 if not LIBRARIES:
     print("skipped: found neither tensorboard nor wandb here (PyPI)")
     sys.exit(77)
+
+
+BIN = pathlib.Path(sys.argv.pop(1))
 
 
 def needs(library):
@@ -54,6 +58,17 @@ class ExportsTest(unittest.TestCase):
         self.assertEqual(points, [(1, 1001, 4), (2, 1002, 3), (3, 1003, 2)])
         self.assertIn("held_out/loss", events.Tags()["tensors"])
         self.assertEqual(self.export("--tensorboard", str(self.folder)), 1)  # not twice
+
+    @needs("tensorboard")
+    def test_the_command_line_exports_by_this_package(self):
+        command = [BIN / "stretto", "--coordinator", self.server.address, "job", "metrics", "gpt",
+                   "--tensorboard", self.folder / "runs"]
+        path = f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
+        done = subprocess.run(command, env={**os.environ, "PATH": path}, check=False,
+                              capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
+        self.assertIn(f"wrote {self.folder / 'runs/gpt'}: 3 steps", done.stderr)
+        self.assertEqual(len(list(self.folder.glob("runs/gpt/events.out.tfevents.*"))), 1)
 
     # As users run it: W&B's own process writes what is left when the process that asked it ends.
     @needs("wandb")

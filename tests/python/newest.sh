@@ -53,6 +53,6 @@ echo "Python $version: $("$environment/bin/pip" freeze | tr '\n' ' ')"
 "$here/run.sh" "$site" client_test.py
 "$here/run.sh" "$site" memory_test.py
 code=0
-"$here/run.sh" "$site" exports_test.py || code=$?
+"$here/run.sh" "$site" exports_test.py "$bin" || code=$?
 ((code == 0 || code == 77)) || exit "$code"
 "$here/run.sh" "$site" cluster_test.py "$source" "$bin"

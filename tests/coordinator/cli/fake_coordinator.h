@@ -333,6 +333,11 @@ class CommandsTest : public testing::Test {
         .interrupt = interrupt_,
         .variable = [this](const std::string& name) { return variables_[name]; },
         .binary_dir = binary_dir_.empty() ? dir_ : binary_dir_,
+        .replace_process =
+            [this](const std::vector<std::string>& words) {
+              replaced_by_ = words;
+              return std::string("No such file or directory");
+            },
         .give_up = give_up_,
         .retry_interval = absl::Milliseconds(10),
         .refresh = absl::Milliseconds(10)};
@@ -350,7 +355,8 @@ class CommandsTest : public testing::Test {
 
   GoldenMessages golden_{"stretto"};
   std::string dir_, file_;
-  std::string binary_dir_;  // of the other programs; empty: dir_
+  std::string binary_dir_;                // of the other programs; empty: dir_
+  std::vector<std::string> replaced_by_;  // the program that would have run in its place
   FakeJobs jobs_;
   FakeCluster cluster_;
   int port_ = 0;

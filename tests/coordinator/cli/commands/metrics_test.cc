@@ -17,6 +17,7 @@
 namespace stretto::cli {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 using v1alpha1::Ledger;
@@ -50,8 +51,8 @@ StepReport WholeStep() {
   AddEntry(Ledger::EVALUATION, 0.3125, &step);
   step.mutable_ledger()->set_communication_seconds(0.5);
   step.mutable_ledger()->set_hidden_seconds(0.25);
-  step.mutable_evaluation()->set_loss(2.5);
   step.mutable_ledger()->set_preempted_seconds(0.75);
+  step.mutable_evaluation()->set_loss(2.5);
   step.mutable_evaluation()->set_perplexity(12.5);
   return step;
 }
@@ -92,9 +93,9 @@ TEST(MetricsTextTest, TheDocumentHasTheSameNames) {
   EXPECT_TRUE(rows[1]["loss"].is_null());
   EXPECT_TRUE(rows[1]["held_out_loss"].is_null());
   EXPECT_TRUE(rows[1]["idle_seconds"].is_null());
-}
   EXPECT_EQ(rows[0]["preempted_seconds"], 0.75);
   EXPECT_TRUE(rows[1]["preempted_seconds"].is_null());
+}
 
 class MetricsCommandTest : public CommandsTest {
  protected:
@@ -157,6 +158,49 @@ TEST_F(MetricsCommandTest, RefusesWhatItCannotDo) {
   };
   EXPECT_EQ(Run({"job", "metrics", "gpt"}), kError);
   EXPECT_THAT(err(), HasSubstr("jobs/gpt does not exist"));
+}
+
+// What writes these files is a library of Python.
+TEST_F(MetricsCommandTest, ExportsAreMadeByThePythonClient) {
+  EXPECT_EQ(Run({"job", "metrics", "gpt", "--tensorboard", "runs", "--coordinator", "a:1",
+                 "--token-file", "me.token"}),
+            kError);  // the test's process is not replaced
+  ASSERT_EQ(replaced_by_.size(), 9u);
+  EXPECT_THAT(replaced_by_[2], HasSubstr("stretto.__main__"));
+  replaced_by_.erase(replaced_by_.begin() + 2);
+  EXPECT_THAT(replaced_by_,
+              ElementsAre("python3", "-c", "job", "metrics", "gpt", "--tensorboard=runs",
+                          "--coordinator=a:1", "--token-file=me.token"));
+  ExpectMessage({"error: ", "python3", "No such file or directory"});
+  EXPECT_EQ(Run({"job", "metrics", "gpt", "--wandb", "runs"}), kError);
+  EXPECT_EQ(replaced_by_.back(), "--wandb=runs");
+}
+
+TEST_F(MetricsCommandTest, AnExportIsOfAllStepsAndOfOneKind) {
+  for (const std::vector<std::string>& other :
+       {std::vector<std::string>{"--wandb", "w"}, {"--steps", "1:2"}, {"--output", "x"}}) {
+    std::vector<std::string> words = {"job", "metrics", "gpt", "--tensorboard", "runs"};
+    words.insert(words.end(), other.begin(), other.end());
+    EXPECT_EQ(Run(words), kUsage);
+    ExpectMessage({"error: ", other.front(), "--tensorboard"});
+  }
+  EXPECT_THAT(replaced_by_, ElementsAre());
+}
+
+// By the program itself: its signals and exit codes are those of Python then.
+TEST_F(MetricsCommandTest, WithoutThePackageItNamesWhatToInstall) {
+  WriteScript(dir_ + "/python3", "exec /usr/bin/env -i /usr/bin/python3 -I -S \"$@\"");
+  const std::string command =
+      absl::StrCat("PATH=", dir_, " '", STRETTO_BINARY_DIR,
+                   "/stretto' job metrics gpt --tensorboard runs 2>'", dir_, "/err'");
+  const int status = std::system(command.c_str());
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 1);
+  std::ifstream file(dir_ + "/err");
+  std::stringstream said;
+  said << file.rdbuf();
+  EXPECT_THAT(said.str(), StartsWith("error: python3: found No module named 'stretto', expected "
+                                     "the Python package stretto: pip install "));
 }
 
 }  // namespace

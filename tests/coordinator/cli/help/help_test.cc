@@ -98,11 +98,13 @@ TEST_F(HelpTest, EveryCommandHasExamplesOfItselfAndFitsTheTerminal) {
 // and the file that a command writes is -f or --output.
 TEST_F(HelpTest, AShortFlagMeansTheSameEverywhere) {
   const std::set<std::string> paths = {"FILE", "DIR", "PATH", "PREFIX", "FOLDER"};
-  // Of identity and other input; folders of a cluster; and what is written beside the output.
+  // Of identity and other input; folders of a cluster; what is written beside the output; and what
+  // other programs read, by their names.
   const std::set<std::string> others = {"--tls-ca",     "--tls-certificate", "--tls-key",
                                         "--token-file", "--prompt-file",     "--state-dir",
                                         "--data-root",  "--checkpoint-root", "--root",
-                                        "--svg",        "--logits"};
+                                        "--svg",        "--logits",          "--tensorboard",
+                                        "--wandb"};
   std::map<std::string, std::set<std::string>> meanings;
   std::set<std::string> unused = others;
   ForEach({}, [&](const std::vector<std::string>& command, const std::string& help) {
@@ -214,9 +216,10 @@ TEST_F(HelpTest, HelpNamesArgumentsFlagsAndDefaults) {
 }
 
 // What the Python client alone can write, by the vendors' own libraries, is found from here.
-TEST_F(HelpTest, MetricsNameTheProgramThatWritesForTensorBoard) {
+TEST_F(HelpTest, MetricsNameTheFlagsOfThePythonClient) {
   ASSERT_EQ(Run({"job", "metrics", "--help"}), kOk);
-  EXPECT_THAT(out(), HasSubstr("\n  python3 -m stretto job metrics gpt --tensorboard runs"));
+  EXPECT_THAT(out(), HasSubstr("\n  --tensorboard FOLDER "));
+  EXPECT_THAT(out(), HasSubstr("\n  stretto job metrics gpt --tensorboard runs"));
 }
 
 TEST_F(HelpTest, AnUnknownFlagHasItsNearestName) {
