@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Runs the tests of the Python client with the newest Python of this machine, and with the newest libraries that PyPI has for
-# it; the other tests use Debian's Python and libraries, the oldest that the client supports. Skipped where there is no newer
-# Python than Debian's, or no PyPI.
+# it; the other tests use Debian's Python and libraries, the oldest that the client supports (oldest.sh adds the exports). Skipped
+# where there is no newer Python than Debian's, or no PyPI.
 #
 #   newest.sh SITE ENVIRONMENT SOURCE BIN
 #
@@ -11,6 +11,7 @@
 set -euo pipefail
 site=$1 environment=$2 source=$3 bin=$4
 here=$(dirname "${BASH_SOURCE[0]}")
+source "$here/extras.sh"
 
 newest() {
   local python best=0.0 path=
@@ -38,15 +39,7 @@ if [[ ! -e "$environment/required" || $(cat "$environment/required") != "$versio
     { echo "skipped: found no libraries for Python $version (PyPI)"; exit 77; }
   echo "$version" > "$environment/required"
 fi
-# Without these the exports and the data frames are not tested. The next run tries again to install what is missing.
-for extra in pandas tensorboard wandb; do
-  [[ -e "$environment/has-$extra" ]] && continue
-  if "$environment/bin/pip" install -q --retries 1 --timeout 20 --only-binary :all: "$extra"; then
-    touch "$environment/has-$extra"
-  else
-    echo "not tested: found no $extra for Python $version (PyPI)"
-  fi
-done
+install_extras "$environment" "$version" pandas tensorboard wandb
 export STRETTO_PYTHON=$environment/bin/python
 echo "Python $version: $("$environment/bin/pip" freeze | tr '\n' ' ')"
 "$here/run.sh" "$site" spec_test.py "$source"

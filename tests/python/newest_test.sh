@@ -7,7 +7,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/bin" "$work/scripts"
-cp "$here/newest.sh" "$work/scripts"
+cp "$here/newest.sh" "$here/extras.sh" "$work/scripts"
 ln -s /bin/true "$work/scripts/run.sh"  # the tests of the client, which need a real interpreter
 cat > "$work/bin/python3.99" << END
 #!/usr/bin/env bash
