@@ -28,6 +28,12 @@ class LookTest : public ClusterTest {
     const Json jobs = Stretto({"job", "list", "-o", "json"}).json();
     EXPECT_TRUE(jobs.value("jobs", Json::array()).empty()) << jobs;
   }
+  // A data set of which no tokenizer is known.
+  void WriteTokens(const std::string& data) {
+    auto writer = IndexedDatasetWriter::Create(Path("data/" + data), TokenType::kU16, true);
+    ASSERT_TRUE(writer.ok() && writer->AddDocument(std::vector<int32_t>(1000, 7)).ok() &&
+                writer->Finish().ok());
+  }
   void NoteTokenizer(const std::string& data, int32_t vocab_size, char hash) {
     ASSERT_TRUE(WriteTokenizerInfo(Path("data/" + data), {.kind = "bytes",
                                                           .vocab_size = vocab_size,
@@ -51,9 +57,7 @@ TEST_F(LookTest, DataOfAnotherTokenizerThanTheWeightsIsRefused) {
   StartCluster();
   fs::copy(STRETTO_SOURCE_DIR "/tests/golden/models/gpt2_prefixed", Path("data/weights"));
   ASSERT_TRUE(WriteFileAtomic(Path("data/weights/tokenizer.json"), "{}").ok());
-  auto writer = IndexedDatasetWriter::Create(Path("data/few"), TokenType::kU16, true);
-  ASSERT_TRUE(writer.ok() && writer->AddDocument(std::vector<int32_t>(1000, 7)).ok() &&
-              writer->Finish().ok());
+  WriteTokens("few");
   NoteTokenizer("few", 90, 'a');
   JobFile job = {.name = "ruined",
                  .steps = 1,
@@ -77,6 +81,49 @@ TEST_F(LookTest, DataOfAnotherTokenizerThanTheCheckpointIsRefused) {
   ExpectRefused(rest, {"spec.checkpoint.resume_from: worker node-a: ",
                        "checkpoints/saved/step-00000002: tokenizer_hash: found ", "expected bbbb"});
   rest.data = "{prefix: text, allow_other_tokenizer: true}";
+  RunJob(rest);
+}
+
+// Whichever part of a blend it is that has another one, of the parts that have one.
+TEST_F(LookTest, ABlendIsRefusedForAPartOfAnotherTokenizer) {
+  StartCluster();
+  WriteTokens("plain");
+  WriteTokens("few");
+  NoteTokenizer("few", 90, 'c');
+  const auto blend = [](const std::string& first, const std::string& second) {
+    return absl::StrCat("blend: [{prefix: ", first, ", weight: 1}, {prefix: ", second,
+                        ", weight: 1}]");
+  };
+  ExpectRefused({.name = "parts", .data = absl::StrCat("{", blend("text", "few"), "}")},
+                {"spec.data: worker node-a: ", "data/few.tokenizer.json: found a tokenizer with ",
+                 "hash cccc", " as in ", "data/text.tokenizer.json"});
+
+  fs::copy(STRETTO_SOURCE_DIR "/tests/golden/models/gpt2_prefixed", Path("data/weights"));
+  ASSERT_TRUE(WriteFileAtomic(Path("data/weights/tokenizer.json"), "{}").ok());
+  JobFile job = {.name = "ruined",
+                 .steps = 1,
+                 .model =
+                     "{layers: 2, hidden: 40, heads: 4, vocab_size: 131, sequence_length: 16, "
+                     "initial_weights: 'hf:weights'}",
+                 .data = absl::StrCat("{", blend("plain", "few"), "}")};
+  ExpectRefused(job, {"spec.data: worker node-a: ", "data/few.tokenizer.json: found tokenizer ",
+                      "hash cccc", "expected that of the weights, "});
+  job.name = "allowed";
+  job.data = absl::StrCat("{", blend("plain", "few"), ", allow_other_tokenizer: true}");
+  RunJob(job);
+  ASSERT_EQ(Stretto({"job", "delete", "allowed"}).code, 0);
+
+  const std::string both = blend("plain", "text");
+  RunJob({.name = "saved", .steps = 2, .data = absl::StrCat("{", both, "}")});
+  ASSERT_EQ(Stretto({"job", "delete", "saved"}).code, 0);
+  NoteTokenizer("text", 257, 'b');
+  JobFile rest = {.name = "rest",
+                  .steps = 4,
+                  .data = absl::StrCat("{", both, "}"),
+                  .more = "checkpoint: {resume_from: saved}\n"};
+  ExpectRefused(rest, {"spec.checkpoint.resume_from: worker node-a: ",
+                       "checkpoints/saved/step-00000002: tokenizer_hash: found ", "expected bbbb"});
+  rest.data = absl::StrCat("{", both, ", allow_other_tokenizer: true}");
   RunJob(rest);
 }
 

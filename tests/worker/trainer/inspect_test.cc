@@ -43,17 +43,28 @@ class InspectTest : public testing::Test {
   }
   v1alpha1::JobSpec& spec() { return *task_.mutable_assign()->mutable_spec(); }
 
-  void WriteData(int tokens, const std::string& tokenizer_hash = std::string(64, 'a')) {
-    auto writer = IndexedDatasetWriter::Create(folder_ / "text", TokenType::kU16, true);
+  void WriteData(int tokens, const std::string& tokenizer_hash = std::string(64, 'a'),
+                 const std::string& name = "text") {
+    auto writer = IndexedDatasetWriter::Create(folder_ / name, TokenType::kU16, true);
     std::vector<int32_t> values(static_cast<size_t>(tokens));
     for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<int32_t>(i % 100);
     ASSERT_TRUE(writer->AddDocument(values).ok());
     ASSERT_TRUE(writer->Finish().ok());
+    if (tokenizer_hash.empty()) return;  // of another program
     ASSERT_TRUE(
         WriteTokenizerInfo(
-            folder_ / "text",
+            folder_ / name,
             {.kind = "bytes", .vocab_size = 100, .end_of_document = 1, .hash = tokenizer_hash})
             .ok());
+  }
+  // The job's data is a blend of "text" and of "more".
+  void Blend() {
+    spec().mutable_data()->clear_prefix();
+    for (const char* part : {"text", "more"}) {
+      v1alpha1::BlendPart& blended = *spec().mutable_data()->add_blend();
+      blended.set_prefix(part);
+      blended.set_weight(1);
+    }
   }
   // A checkpoint of job "saved", whose settings are those of the job but for `changed`.
   void WriteCheckpoint(const std::string& tokenizer_hash, const spec::Settings& changed = {}) {
@@ -174,6 +185,29 @@ TEST_F(InspectTest, ACheckpointOfAnotherTokenizerIsAProblemUnlessAllowed) {
   spec().mutable_optimizer()->set_beta1(0.5);
   EXPECT_THAT(Problems(),
               ElementsAre(HasSubstr("optimizer.beta1: found 0.9, expected 0.5"), HasSubstr(found)));
+}
+
+// Also where it is not the first part that has a tokenizer.
+TEST_F(InspectTest, ABlendResumesWithThePartThatHasATokenizer) {
+  WriteData(10'000, "");
+  WriteData(10'000, std::string(64, 'b'), "more");
+  Blend();
+  WriteCheckpoint(std::string(64, 'b'));
+  EXPECT_THAT(Problems(), IsEmpty());
+  WriteData(10'000, std::string(64, 'c'), "more");
+  EXPECT_THAT(Problems(), ElementsAre(AllOf(HasSubstr("checkpoint.resume_from: "),
+                                            HasSubstr("tokenizer_hash: found bbbb"),
+                                            HasSubstr("expected cccc"))));
+  spec().mutable_data()->set_allow_other_tokenizer(true);
+  EXPECT_THAT(Problems(), IsEmpty());
+}
+
+TEST_F(InspectTest, PartsOfABlendThatDisagreeAreAProblem) {
+  WriteData(10'000);
+  WriteData(10'000, std::string(64, 'b'), "more");
+  Blend();
+  EXPECT_THAT(Problems(), ElementsAre(AllOf(HasSubstr("data: " + (folder_ / "more.tokenizer.json")),
+                                            HasSubstr("hash bbbb"), HasSubstr("expected aaaa"))));
 }
 
 TEST_F(InspectTest, DataThatIsTooShortIsAProblem) {
