@@ -18,7 +18,7 @@ includes() {
     'sqlite3\.h|^(coordinator/store|tests)/'
     'sentencepiece_processor\.h|^worker/data/text/'
     'prometheus/|^(proto/metrics|coordinator/telemetry|worker/daemon)/'
-    'yaml-cpp/|^coordinator/cli/(yaml|explain)/'
+    'yaml-cpp/|^(coordinator/cli/(yaml|explain)|tests)/'
     # Locks are annotated (proto/base/mutex.h); std::call_once is none.
     'mutex>|^(proto/base/mutex\.h|coordinator/service/server\.cc|tests/)'
     'condition_variable>|^(proto/base/mutex\.h|tests/)'

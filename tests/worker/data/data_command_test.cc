@@ -11,6 +11,7 @@
 #include <string>
 
 #include "tests/golden_messages.h"
+#include "tests/same_document.h"
 #include "tests/worker/data/tiny_model.h"
 #include "tests/worker/test_files.h"
 
@@ -119,6 +120,16 @@ TEST_F(DataCommandTest, ShowsTheBatchOfAStep) {
   EXPECT_THAT(weights.output, HasSubstr("--weights: found 2, expected 1, one for each data set"));
   EXPECT_EQ(RunData(batch + "--step 0").code, 2);
   EXPECT_EQ(RunData("batch " + dir_ + "/set").code, 2);
+}
+
+TEST_F(DataCommandTest, JsonAndYamlAreOneDocument) {
+  std::ofstream(dir_ + "/a.txt") << "null\n: \"- #\" 12";
+  ASSERT_EQ(RunData(Prepare()).code, 0);
+  for (const std::string& command :
+       {"inspect " + dir_ + "/set",
+        "batch " + dir_ + "/set --sequence-length 5 --sequences 2 --seed 1 --step 2"}) {
+    ExpectSameDocument(RunData(command + " -o yaml").output, RunData(command + " -o json").output);
+  }
 }
 
 TEST_F(DataCommandTest, RefusesUnknownTokenizerAndMissingArguments) {

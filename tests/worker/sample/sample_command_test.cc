@@ -14,6 +14,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "tests/same_document.h"
 #include "tests/worker/data/tiny_model.h"
 #include "tests/worker/made_model.h"
 #include "tests/worker/test_files.h"
@@ -131,6 +132,11 @@ TEST_F(SampleCommandTest, PromptComesFromTextFileOrStandardInput) {
   EXPECT_EQ(RunSample(arguments + "--prompt-file " + (folder_ / "prompt")).output, text.output);
   EXPECT_EQ(RunSample(arguments + "--prompt-file - < " + (folder_ / "prompt")).output, text.output);
   EXPECT_NE(RunSample(arguments).output, text.output);  // a document's beginning
+}
+
+TEST_F(SampleCommandTest, JsonAndYamlAreOneDocument) {
+  const std::string sample = checkpoint_ + " --prompt 'a: \"b\" #' --tokens 30 --seed 5 -o ";
+  ExpectSameDocument(RunSample(sample + "yaml").output, RunSample(sample + "json").output);
 }
 
 TEST_F(SampleCommandTest, JsonTellsTokensTextAndWhyItEnded) {

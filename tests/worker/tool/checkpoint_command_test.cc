@@ -16,6 +16,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/golden_messages.h"
+#include "tests/same_document.h"
 #include "tests/worker/made_model.h"
 #include "tests/worker/test_files.h"
 #include "tests/worker/tool/run_program.h"
@@ -116,6 +117,16 @@ TEST_F(CheckpointCommandTest, ListTakesAFolderOrARootAndAName) {
   const Ran absent = RunCheckpoint("list " + (folder_ / "absent"));
   EXPECT_EQ(absent.code, 1);
   golden_.Add(absent.output, {"error: ", "absent: No such file"});
+}
+
+TEST_F(CheckpointCommandTest, JsonAndYamlAreOneDocument) {
+  const std::string folder = Step(10), job = folder_ / "job";
+  Step(20);
+  Spill(job + "/step-00000020/manifest.json", "{");
+  for (const std::string& command : {"list " + job, "inspect --tensors " + folder}) {
+    ExpectSameDocument(RunCheckpoint(command + " -o yaml").output,
+                       RunCheckpoint(command + " -o json").output);
+  }
 }
 
 TEST_F(CheckpointCommandTest, InspectSaysWhichModelItIs) {
