@@ -172,6 +172,15 @@ def ports(manifest):
                     yield f"{name}: {flag} is {value}, the port {own} is {port(spec, own)}"
 
 
+def plain_traffic(manifest):
+    """Whoever reads the rule that lets ranks meet learns there that it is all that protects them."""
+    for policy in manifest.of("NetworkPolicy"):
+        labels = policy["spec"]["podSelector"]["matchLabels"]
+        text = policy["metadata"].get("annotations", {}).get("kubernetes.io/description", "")
+        if labels.get("app.kubernetes.io/component") == "worker" and "ranks (gloo, NCCL) is not encrypted" not in text:
+            yield f"NetworkPolicy {policy['metadata']['name']}: does not say that ranks' traffic is not encrypted"
+
+
 def known_flags(manifest, bin_folder):
     for name, _, spec in manifest.pods():
         for container in filter(is_daemon, containers(spec)):
@@ -328,8 +337,8 @@ def versions(manifest, source):
 def all_findings(manifest, source):
     """Of everything but the flags, which need the programs."""
     found = []
-    for policy in (restricted, limits, shared_memory, probes, accounts, selectors, ports, references, standby, tls, page, fresh_files,
-                   names):
+    for policy in (restricted, limits, shared_memory, probes, accounts, selectors, ports, plain_traffic, references, standby, tls, page,
+                   fresh_files, names):
         found += policy(manifest)
     found += grace(manifest, source)
     found += versions(manifest, source)

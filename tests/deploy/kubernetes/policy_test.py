@@ -148,6 +148,7 @@ DAMAGES = {
     "port of a service": (lambda m: m.named("Service", "stretto-coordinator")["spec"]["ports"][0].update(port=7071), "number 7071"),
     "port of a policy": (lambda m: m.named("NetworkPolicy", "stretto-worker")["spec"]["ingress"][1]["ports"][0].update(port="x"),
                          "has no port x"),
+    "traffic of ranks": (lambda m: m.named("NetworkPolicy", "stretto-worker")["metadata"].pop("annotations"), "is not encrypted"),
     "port of a flag": (lambda m: replace_argument(m, "--metrics-listen=$(POD_IP):9091", "--metrics-listen=$(POD_IP):9092"),
                        "the port metrics is 9091"),
     "variable": (lambda m: replace_argument(m, "--interface=$(POD_IP)", "--interface=$(IP)"), "names IP"),
