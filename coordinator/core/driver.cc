@@ -3,7 +3,20 @@
 
 #include <variant>
 
+#include "absl/status/status.h"
+
 namespace stretto::coordinator {
+namespace {
+
+// What callers learn of a commit that failed. Other codes of a store (a locked file, a constraint,
+// a folder that cannot be written) mean something else to them: FAILED_PRECONDITION ends a daemon,
+// ABORTED drops its report, ALREADY_EXISTS is a job of the same name.
+absl::Status OfStore(const absl::Status& stored) {
+  if (absl::IsResourceExhausted(stored) || absl::IsDataLoss(stored)) return stored;
+  return absl::UnavailableError(stored.message());
+}
+
+}  // namespace
 
 Result Driver::Submit(const Event& event, Moment now) {
   const MutexLock lock(mu_);
@@ -57,7 +70,7 @@ absl::Status Driver::Persist(std::vector<Record> records, const std::set<std::st
     if (const auto* worker = std::get_if<WorkerRecord>(&record)) unsure_workers_.insert(worker->id);
     if (const auto* worker = std::get_if<WorkerErased>(&record)) unsure_workers_.insert(worker->id);
   }
-  return stored;
+  return OfStore(stored);
 }
 
 std::vector<Record> Driver::Repairs() const {

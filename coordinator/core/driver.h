@@ -39,7 +39,8 @@ class Persistence {
  public:
   virtual ~Persistence() = default;
   // Stores all of `records` or none; they are durable on return. Errors: ResourceExhausted (disk
-  // full), Unavailable.
+  // full), Unavailable, DataLoss (damaged), and others, which the driver's callers see as
+  // Unavailable.
   virtual absl::Status Commit(const std::vector<Record>& records) = 0;
 };
 

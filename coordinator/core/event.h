@@ -196,8 +196,8 @@ struct RankWarned {
 struct OtherReport {};
 
 // Errors, after which nothing has changed: NotFound (no such job or rank: drop the report), Aborted
-// (stale epoch, another worker's rank, or an old session: drop the report), FailedPrecondition (a
-// gap in the sequence: end the session, and the daemon replays).
+// (stale epoch, another worker's rank, or an old session: drop the report), OutOfRange (a gap in
+// the sequence: end the session, and the daemon replays).
 struct RankReported {
   std::string worker;
   int64_t session = 0;

@@ -81,8 +81,7 @@ absl::Status Core::CheckReport(const RankReported& event) const {
   // are acknowledged again and change nothing.
   const int64_t acked = jobs_.at(job->id).acked[rank];
   if (event.sequence > acked + 1) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(who, " leaves a gap; expected report ", acked + 1));
+    return absl::OutOfRangeError(absl::StrCat(who, " leaves a gap; expected report ", acked + 1));
   }
   return absl::OkStatus();
 }

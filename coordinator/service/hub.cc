@@ -160,6 +160,8 @@ absl::Status Hub::OnReport(const v1alpha1::RankReport& report, const std::string
     spdlog::warn("report dropped worker={}: {}", worker, std::string(result.status.message()));
     return absl::OkStatus();
   }
+  // A daemon connects again after ABORTED, and replays.
+  if (absl::IsOutOfRange(result.status)) return absl::AbortedError(result.status.message());
   // An error ends the session. A repeat is already in the history.
   if (!result.status.ok() || !result.fresh) return result.status;
   const v1alpha1::RankPrepared& prepared = report.prepared();

@@ -97,6 +97,40 @@ TEST(DriverTest, SummaryIsStoredWithTheTransitionThatEndsTheJob) {
   EXPECT_EQ(scene.store().Load()->jobs[0].summary.str(), "summary of j");
 }
 
+// A store that fails with any code.
+class BrokenStore : public Persistence {
+ public:
+  absl::Status Commit(const std::vector<Record>&) override { return status; }
+  absl::Status status;
+};
+
+class NobodyListens : public Transport {
+ public:
+  void SendToWorker(const Send&) override {}
+  void JobChanged(const JobRecord&) override {}
+  void JobDeleted(const ErasedJob&) override {}
+  void WorkerChanged(const Worker&) override {}
+  std::string FinalSummary(const JobRecord&) override { return ""; }
+};
+
+// Callers act by the code: a daemon ends for ever after FAILED_PRECONDITION, and CreateJob takes
+// ALREADY_EXISTS for a job of that name.
+TEST(DriverTest, AStoreThatCannotStoreIsUnavailableFullOrDamaged) {
+  for (int code = 1; code <= 16; ++code) {
+    const absl::Status status(static_cast<absl::StatusCode>(code), "database is locked");
+    BrokenStore store;
+    store.status = status;
+    NobodyListens nobody;
+    Driver driver(Core(CoreOptions()), store, nobody);
+    CreateJob create;
+    create.job_id = create.uid = "j";
+    create.device_kind = 1;
+    const absl::Status seen = driver.Submit(create, {}).status;
+    const bool kept = absl::IsResourceExhausted(status) || absl::IsDataLoss(status);
+    EXPECT_EQ(seen, kept ? status : absl::UnavailableError("database is locked")) << status;
+  }
+}
+
 // A driver whose time the test moves: one worker trains a job.
 class StandstillTest : public ::testing::Test, public Transport {
  protected:

@@ -39,7 +39,7 @@ Reconnect::Next Reconnect::Ended(const absl::Status& status, bool registered) {
   }
   ++failed_;
   Next next;
-  next.refused = IsRefusal(status) || (!ever_registered_ && IsDenial(status));
+  next.refused = !registered && (IsRefusal(status) || (!ever_registered_ && IsDenial(status)));
   if (next.refused) return next;
   next.tell = attempt_ == 0 || status.code() != told_;
   told_ = status.code();

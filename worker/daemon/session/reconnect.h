@@ -19,10 +19,11 @@ absl::Duration ReconnectPause(uint64_t seed, int attempt);
 class Reconnect {
  public:
   struct Next {
-    // The coordinator will never accept this daemon; the rest is not set. So it is after
-    // FAILED_PRECONDITION, INVALID_ARGUMENT and ALREADY_EXISTS, and before the first registration
-    // also after PERMISSION_DENIED and UNAUTHENTICATED. (Later, a wrong certificate may be
-    // replaced, and ranks train meanwhile.)
+    // The coordinator will never accept this daemon; the rest is not set. So it is after a
+    // registration that was answered with FAILED_PRECONDITION, INVALID_ARGUMENT or ALREADY_EXISTS,
+    // and before the first registration also with PERMISSION_DENIED or UNAUTHENTICATED. (Later, a
+    // wrong certificate may be replaced, and ranks train meanwhile.) A session that was registered
+    // has been accepted, so whatever ends it, the daemon connects again.
     bool refused = false;
     bool tell = false;  // the first failure of an outage, and the first of each kind
     // A certificate was denied. An open connection keeps the one that it began with, so only a new

@@ -66,6 +66,18 @@ TEST(ReconnectTest, WhatNeverChangesIsARefusal) {
   }
 }
 
+// The coordinator had accepted the daemon, whose ranks train.
+TEST(ReconnectTest, NothingThatEndsARegisteredSessionIsARefusal) {
+  for (int code = 1; code <= 16; ++code) {
+    const absl::Status status(static_cast<absl::StatusCode>(code), "ended");
+    Reconnect first(7, 1);
+    EXPECT_FALSE(first.Ended(status, true).refused) << status;
+    Reconnect later(7, 1);
+    EXPECT_FALSE(later.Ended(kAway, true).refused);
+    EXPECT_FALSE(later.Ended(status, true).refused) << status;
+  }
+}
+
 // Ranks train meanwhile, and a certificate may be replaced.
 TEST(ReconnectTest, ADenialIsARefusalOnlyBeforeTheFirstRegistration) {
   for (const absl::Status& status : {kDenied, absl::UnauthenticatedError("certificate")}) {
