@@ -11,6 +11,7 @@
 #include <string>
 
 #include "proto/base/log.h"
+#include "worker/data/mapping_faults.h"
 #include "worker/trainer/inspect/inspect.h"
 #include "worker/trainer/rank_process.h"
 
@@ -43,5 +44,6 @@ int main(int argc, char** argv) {
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  stretto::CatchMappingFaults();  // whatever reads data asks for them
   return stretto::trainer::RunRank(options);
 }

@@ -11,6 +11,7 @@
 #include "proto/base/beneath.h"
 #include "proto/base/files.h"
 #include "proto/base/status_macros.h"
+#include "worker/data/mapping_faults.h"
 
 namespace stretto {
 
@@ -26,6 +27,7 @@ absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
   if (info.st_size == 0) return MappedFile(nullptr, 0);
   void* data = ::mmap(nullptr, info.st_size, PROT_READ, MAP_PRIVATE, file.get(), 0);
   if (data == MAP_FAILED) return ErrnoStatus(errno, absl::StrCat("mmap ", path));
+  NoteMapping(data, info.st_size, path);
   return MappedFile(static_cast<const char*>(data), info.st_size);
 }
 
@@ -36,7 +38,9 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 }
 
 MappedFile::~MappedFile() {
-  if (data_ != nullptr) ::munmap(const_cast<char*>(data_), size_);
+  if (data_ == nullptr) return;
+  ForgetMapping(data_);
+  ::munmap(const_cast<char*>(data_), size_);
 }
 
 }  // namespace stretto

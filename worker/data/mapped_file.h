@@ -11,8 +11,8 @@
 
 namespace stretto {
 
-// Shrinking the file while it is mapped would raise SIGBUS in its readers, so data is replaced by
-// rename and never rewritten in place.
+// Shrinking the file while it is mapped raises SIGBUS in its readers, so data is replaced by rename
+// and never rewritten in place. A trainer learns then which file it was (mapping_faults.h).
 class MappedFile {
  public:
   // Errors: those of ErrnoStatus, InvalidArgument (not a regular file).

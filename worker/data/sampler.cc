@@ -15,6 +15,7 @@
 #include "proto/base/check.h"
 #include "proto/base/random.h"
 #include "proto/base/status_macros.h"
+#include "worker/data/mapping_faults.h"
 #include "worker/data/mask.h"
 
 namespace stretto {
@@ -122,7 +123,7 @@ absl::Status Sampler::ReadBatch(int64_t consumed, int64_t count, int32_t* tokens
       if (trained[at] == 0) first[at] = kMaskedTarget;
     }
   }
-  return absl::OkStatus();
+  return MappingFault();
 }
 
 void Sampler::FindDocuments(int64_t consumed, int64_t count, int32_t* documents) const {

@@ -18,6 +18,7 @@
 #include "kernels/target.h"
 #include "proto/base/spread.h"
 #include "proto/base/status_macros.h"
+#include "worker/data/mapping_faults.h"
 #include "worker/engine/layout/layout.h"
 #include "worker/trainer/parity.h"
 #include "worker/trainer/plan/arenas.h"
@@ -206,6 +207,7 @@ absl::StatusOr<int64_t> FillStep(const JobConfig& config, const Sampler& sampler
   scalars[kClipNorm] = static_cast<float>(o.clip_norm);
   scalars[kLossWeight] =
       static_cast<float>(1.0 / static_cast<double>(std::max<int64_t>(1, targets)));
+  RETURN_IF_ERROR(MappingFault());  // of a thread that has read what is not of this batch, too
   return targets;
 }
 
