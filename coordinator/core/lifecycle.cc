@@ -13,13 +13,17 @@
 namespace stretto::coordinator {
 namespace {
 
+constexpr int kOwnFailure = 3;
+
 // How well a failure explains the end of a job; a larger value is better. When a rank dies, its
 // peers fail too, and their reports may arrive first.
 int Weight(const FirstFailure& failure) {
   const ExitReason reason = ExitReasonOf(failure.reason);
   if (reason == ExitReason::kStopped) return 0;   // its daemon stopped it along with the gang
   if (reason == ExitReason::kPeerLost) return 1;  // another rank ended first
-  return 2;
+  // A signal from outside; the others then agreed to stop.
+  if (reason == ExitReason::kTerminated) return 2;
+  return kOwnFailure;
 }
 
 std::set<std::string> WorkersOf(const JobRecord& job) {
@@ -90,10 +94,10 @@ void Core::Fail(const std::string& id, FirstFailure failure) {
   }
   if (job.first_failure.has_value()) return;
   // What a rank says whose peer the drain has stopped first.
-  if (job.stop_reason == NameOf(RestartCause::kPreemption) && Weight(failure) < 2) {
+  if (job.stop_reason == NameOf(RestartCause::kPreemption) && Weight(failure) < kOwnFailure) {
     failure.reason = NameOf(ExitReason::kStopped);
   }
-  if (Weight(failure) == 2) {
+  if (Weight(failure) == kOwnFailure) {
     job.first_failure = std::move(failure);
   } else if (!job.suspect.has_value() || Weight(*job.suspect) < Weight(failure)) {
     job.suspect = std::move(failure);
@@ -137,8 +141,8 @@ void Core::FinishIfGone(const std::string& id, const std::string& message) {
   const ExitReason failure = job.first_failure.has_value() ? ExitReasonOf(job.first_failure->reason)
                                                            : ExitReason::kCompleted;
   // A worker may be lost while the job makes room; that must not cost a job without a policy.
-  const bool made_room =
-      failure == ExitReason::kStopped || CauseOf(failure) == RestartCause::kNodeLoss;
+  const bool made_room = failure == ExitReason::kStopped || failure == ExitReason::kTerminated ||
+                         CauseOf(failure) == RestartCause::kNodeLoss;
   if (!job.preempted_by.empty() && job.state != JobState::kCancelling && made_room) {
     return Requeue(id);
   }

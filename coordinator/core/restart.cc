@@ -54,6 +54,7 @@ RestartCause CauseOf(ExitReason reason) {
     case ExitReason::kInsufficientMemory:
       return RestartCause::kOutOfMemory;
     case ExitReason::kStopped:
+    case ExitReason::kTerminated:
       return RestartCause::kPreemption;
     case ExitReason::kUnknown:
     case ExitReason::kCompleted:

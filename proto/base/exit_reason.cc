@@ -13,6 +13,8 @@ const char* NameOf(ExitReason reason) {
       return "EarlyStopped";
     case ExitReason::kCancelled:
       return "Cancelled";
+    case ExitReason::kTerminated:
+      return "Terminated";
     case ExitReason::kSpecRefused:
       return "SpecRefused";
     case ExitReason::kDataInvalid:

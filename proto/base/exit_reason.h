@@ -17,6 +17,7 @@ enum class ExitReason : uint8_t {
   kCompleted,     // all steps are done
   kEarlyStopped,  // the held-out loss stopped improving
   kCancelled,     // stopped on request
+  kTerminated,    // stopped by a signal that nobody of ours had announced
 
   // A trainer's own report.
   kSpecRefused,         // a trainer cannot run the assignment

@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
+
+// The codes of a status mean different things in prepare, in a checkpoint and in a step, so each has
+// a table of its own. Where the code alone does not say whose fault it was, the place that knows
+// marks the status with a payload.
+
 #include "worker/trainer/exit_reason.h"
 
 #include <google/protobuf/util/time_util.h>
 
+#include <cstring>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/cord.h"
+#include "absl/strings/str_cat.h"
 #include "proto/base/clock.h"
 #include "proto/base/status_macros.h"
 #include "worker/report/flight_record.h"
@@ -87,11 +94,18 @@ ExitReason ReasonOfStep(const absl::Status& status) {
   }
 }
 
+void NoteSignal(int signal, bool asked, TrainResult* result) {
+  if (signal == 0 || asked || result->reason != ExitReason::kCancelled) return;
+  result->reason = ExitReason::kTerminated;
+  result->message = absl::StrCat("received SIG", sigabbrev_np(signal));
+}
+
 absl::StatusOr<v1alpha1::RankExit> ExitOf(const TrainResult& result, const std::string& run_folder,
                                           const std::string& stop_reason) {
   ASSIGN_OR_RETURN(const FlightState flight, ReadFlightRecord(run_folder + "/flight.bin"));
   const bool stopped = result.reason == ExitReason::kCancelled;
-  const bool clean = result.status.ok() && (stopped || Succeeds(result.reason));
+  const bool clean = result.status.ok() && (stopped || result.reason == ExitReason::kTerminated ||
+                                            Succeeds(result.reason));
   v1alpha1::RankExit exit;
   exit.set_exit_code(clean ? 0 : 1);
   exit.set_reason(NameOf(result.reason));

@@ -36,6 +36,11 @@ ExitReason ReasonOfCheckpoint(const absl::Status& status);
 // (all others, such as a backend's refusal of a shape).
 ExitReason ReasonOfStep(const absl::Status& status);
 
+// Sets the reason kTerminated, and a message that names the signal, if the rank stopped by itself
+// because of it: `signal` is the one that it took (0: none), and `asked` whether its daemon had asked
+// for a stop. The ranks that stopped along with it keep kCancelled.
+void NoteSignal(int signal, bool asked, TrainResult* result);
+
 // Returns the report of a rank that ended with `result`: exit code 0 if it completed, or stopped
 // and saved what it was asked to. A failure has the last operation of the flight record in
 // `run_folder`. `stop_reason` is that of the request to stop, if there was one. Errors: those of

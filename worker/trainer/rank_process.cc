@@ -365,11 +365,12 @@ absl::StatusOr<v1alpha1::RankExit> AttachAndRun(const RankProcessOptions& option
 
   absl::StatusOr<JobConfig> config = ConfigFrom(task, named.rank);
   TrainResult result = {{}, ExitReason::kSpecRefused, config.status()};
-  if (config.ok()) {
+  if (config.ok())
     result = RankProcess(task, *std::move(config), *reporter, flight, *link, signals).Run();
-  }
   // An infinite lease: the request itself is asked for, not the loss of the daemon.
-  return ExitOf(result, task.run_folder(), link->stop_request(absl::InfiniteDuration()).reason);
+  const StopRequest request = link->stop_request(absl::InfiniteDuration());
+  NoteSignal(signals.signal(), request.stop, &result);
+  return ExitOf(result, task.run_folder(), request.reason);
 }
 
 }  // namespace
@@ -389,9 +390,8 @@ int RunRank(const RankProcessOptions& options) {
     spdlog::error("failed: {} at step {} in {}: {}", exit->reason(), exit->step(), exit->phase(),
                   exit->message());
   }
-  if (absl::Status status = reporter->Exit(*exit); !status.ok()) {
+  if (absl::Status status = reporter->Exit(*exit); !status.ok())
     spdlog::error("cannot write the last report: {}", status.ToString());
-  }
   // All that the daemon must know is in the log.
   if (!link->Close()) std::_Exit(exit->exit_code());
   return exit->exit_code();

@@ -76,7 +76,7 @@ struct TrainResult {
   ExitReason reason = ExitReason::kUnknown;
   // OK for the first three, unless a stop could not save what it was asked to.
   absl::Status status;
-  std::string message = {};  // of kEarlyStopped
+  std::string message = {};  // of kEarlyStopped and kTerminated
 };
 
 TrainResult Train(const TrainContext& context, TrainState state);

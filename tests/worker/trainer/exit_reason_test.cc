@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <utility>
 
 #include "tests/worker/test_files.h"
@@ -114,6 +115,32 @@ TEST_F(RankExitTest, AStopIsCleanIfItSavedWhatItWasAskedTo) {
   EXPECT_EQ(unsaved.exit_code(), 1);
   EXPECT_EQ(unsaved.reason(), "Cancelled");
   EXPECT_EQ(unsaved.message(), "stopped after step 7, but: disk full");
+}
+
+TEST_F(RankExitTest, ASignalThatNobodyAnnouncedIsNamedByTheRankThatTookIt) {
+  const auto exit = [this](int signal, bool asked, ExitReason reason, const absl::Status& status) {
+    TrainResult result = {.state = {.step = 7}, .reason = reason, .status = status};
+    NoteSignal(signal, asked, &result);
+    return *ExitOf(result, folder_.path(), asked ? "suspended" : "");
+  };
+  const v1alpha1::RankExit taken = exit(SIGTERM, false, ExitReason::kCancelled, absl::OkStatus());
+  EXPECT_EQ(taken.reason(), "Terminated");
+  EXPECT_EQ(taken.message(), "received SIGTERM");
+  EXPECT_EQ(taken.exit_code(), 0) << "it saved what it had";
+  EXPECT_EQ(exit(SIGINT, false, ExitReason::kCancelled, absl::OkStatus()).message(),
+            "received SIGINT");
+  // The daemon asks before it sends the signal.
+  const v1alpha1::RankExit asked = exit(SIGTERM, true, ExitReason::kCancelled, absl::OkStatus());
+  EXPECT_EQ(asked.reason(), "Cancelled");
+  EXPECT_EQ(asked.message(), "suspended");
+  // A rank that stops along with another one has taken none.
+  EXPECT_EQ(exit(0, false, ExitReason::kCancelled, absl::OkStatus()).reason(), "Cancelled");
+  // The last step was done already.
+  EXPECT_EQ(exit(SIGTERM, false, ExitReason::kCompleted, absl::OkStatus()).reason(), "Completed");
+  const v1alpha1::RankExit unsaved =
+      exit(SIGTERM, false, ExitReason::kCancelled, absl::UnavailableError("disk full"));
+  EXPECT_EQ(unsaved.exit_code(), 1);
+  EXPECT_EQ(unsaved.message(), "disk full");
 }
 
 TEST_F(RankExitTest, AFailureNamesTheLastOperation) {

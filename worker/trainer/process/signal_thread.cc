@@ -46,6 +46,7 @@ void SignalThread::Serve() {
   int signal = 0;
   sigwait(&signals, &signal);
   if (done_.load()) return;
+  signal_.store(signal);
   terminate_.store(true);
   spdlog::info("signal {} taken, stopping", signal);
   const absl::Duration begin = Clock::Real().Monotonic();

@@ -23,6 +23,7 @@ class SignalThread {
   SignalThread& operator=(const SignalThread&) = delete;
 
   const std::atomic<bool>& terminate() const { return terminate_; }
+  int signal() const { return signal_.load(); }  // the first one; 0: none so far
   // Sets the function that aborts what this process waits for, and one that returns how long it has
   // made no progress. The thread may call them until the next call of Watch. Null: nothing.
   void Watch(std::function<void()> abort, std::function<absl::Duration()> idle);
@@ -31,6 +32,7 @@ class SignalThread {
   void Serve();
 
   std::atomic<bool> terminate_{false}, done_{false};
+  std::atomic<int> signal_{0};
   Mutex mu_;
   std::function<void()> abort_ GUARDED_BY(mu_);
   std::function<absl::Duration()> idle_ GUARDED_BY(mu_);
