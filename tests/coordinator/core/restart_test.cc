@@ -164,6 +164,27 @@ TEST_F(RestartTest, RestartThatCannotBeStoredHasNotHappened) {
   EXPECT_FALSE(scene_.job("j").attempts.back().end_time.has_value());
 }
 
+// A rank is killed between its last step and its exit. The checkpoint of the last step is whole, so
+// the next attempt has nothing to train.
+TEST_F(RestartTest, AnAttemptThatFindsTheLastStepSavedSucceedsWithoutAStep) {
+  scene_.Register("a", 1);
+  scene_.Submit("j", 1);
+  scene_.Prepare("j");
+  const int64_t steps = scene_.job("j").total_steps;
+  for (int64_t step = 1; step <= steps; ++step) {
+    scene_.Report("j", 0, StepDone{step, scene_.now()});
+  }
+  scene_.Report("j", 0, CheckpointDone{.step = steps, .name = "last", .ok = true, .message = ""});
+  scene_.Exit("j", 0, Killed(9));
+  scene_.Advance(absl::Seconds(5), {"a"});
+  ASSERT_EQ(scene_.job("j").attempt, 2);
+  scene_.Prepare("j");
+  scene_.Exit("j", 0, Completed());
+  const JobRecord& job = scene_.job("j");
+  EXPECT_EQ(job.state, JobState::kSucceeded);
+  EXPECT_EQ(job.restarts, 1);
+}
+
 TEST_F(RestartTest, NothingIsPlacedBeforeEveryRankOfTheAttemptIsGone) {
   scene_.Register("a", 2);
   scene_.Register("b", 2);
