@@ -40,8 +40,8 @@ class JobHistory {
   void SetProfile(const v1alpha1::Profile& profile) { profile_ = profile; }
   // Keeps the newest texts, at most kMaxSamples and kMaxSampleBytes of them. Those of a step that
   // an attempt does again replace those of the attempt before.
-  static constexpr size_t kMaxSamples = 4;
-  static constexpr int64_t kMaxSampleBytes = 64 << 10;
+  static constexpr size_t kMaxSamples = limits::kHistorySamples.value;
+  static constexpr int64_t kMaxSampleBytes = limits::kHistorySampleBytes.value;
   void AddSamples(const v1alpha1::Samples& samples);
   // The step of the newest texts; 0: none.
   int64_t sampled_step() const { return samples_.empty() ? 0 : samples_.back().step(); }

@@ -24,6 +24,7 @@
 #include "coordinator/service/unary_call.h"
 #include "coordinator/service/validate_request.h"
 #include "proto/base/ids.h"
+#include "proto/base/limits.h"
 #include "proto/base/status_macros.h"
 #include "proto/spec/job/validate.h"
 #include "stretto/v1alpha1/job.grpc.pb.h"
@@ -37,7 +38,7 @@ using grpc::CallbackServerContext;
 using grpc::ServerUnaryReactor;
 
 // A page ends early if its response would exceed what clients accept by default (4 MiB).
-constexpr size_t kMaxPageBytes = size_t{2} << 20;
+constexpr size_t kMaxPageBytes = limits::kPageBytes.value;
 
 // Submits an event that concerns the job `found`. `reason` is that of a refusal because of its
 // state, and `reason_unsaved` that of a job that writes no checkpoints, if this is another one.

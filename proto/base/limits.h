@@ -1,28 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Every bound on what others may send or hold, in one table: the code takes its numbers from here,
-// and docs/reference/limits.md is what the table says. A new limit takes an entry here, an entry of
-// kAllLimits, and a test that crosses it, which the entry names.
+// and docs/reference/limits.md is what the table says. A new limit takes an entry here or in
+// node_limits.h, an entry of kAllLimits, and a test that crosses it, which the entry names.
 
 #include <cstdint>
 
+#include "proto/base/limit.h"
+#include "proto/base/node_limits.h"
+
 namespace stretto {
-
-// What a limit counts.
-enum class LimitUnit : uint8_t { kCount, kBytes, kSeconds };
-
-struct Limit {
-  const char* what;  // is limited
-  int64_t value;     // the default, if there is a flag
-  LimitUnit unit;
-  const char* flag;    // of stretto-coordinator, "--max-spec-bytes"; empty: the limit is fixed
-  const char* beyond;  // what happens
-  const char* test;    // that crosses it, "Suite.Name"
-};
-
 namespace limits {
-
-using enum LimitUnit;
 
 // ---- requests of users
 inline constexpr Limit kSpecBytes{
@@ -34,6 +22,19 @@ inline constexpr Limit kUserStreams{"open streams of users: watches, logs, trace
                                     "--max-streams",
                                     "the stream is refused",
                                     "LimitsTest.StreamsAreBoundedAndAnEndedOneMakesRoom"};
+inline constexpr Limit kQuotaDevices{
+    "slots that the jobs of a project hold",
+    0,
+    kCount,
+    "--quota",
+    "a job that needs more waits, or is refused if it always would",
+    "QuotaTest.FreedDevicesGoToTheFirstJobOfTheProject"};
+inline constexpr Limit kQuotaQueued{"jobs of a project that wait",
+                                    0,
+                                    kCount,
+                                    "--quota",
+                                    "the job is refused",
+                                    "QueueServiceTest.QuotaIsRefusedWithItsOwnReason"};
 
 inline constexpr Limit kRequestIdBytes{
     "request_id of a new job",        128, kBytes, "", "the job is refused",
@@ -50,6 +51,12 @@ inline constexpr Limit kPageEntries{"entries of a page of a list",
                                     "",
                                     "the page has that many",
                                     "ValidateRequest.RefusesBadNamesAndSizes"};
+inline constexpr Limit kPageBytes{"page of a list of jobs",
+                                  int64_t{2} << 20,
+                                  kBytes,
+                                  "",
+                                  "the page ends with the job that crosses it",
+                                  "LimitsTest.APageOfLongJobsEndsEarly"};
 inline constexpr Limit kCordonReasonBytes{
     "reason of a cordon",
     200,
@@ -84,6 +91,12 @@ inline constexpr Limit kTailLines{
 inline constexpr Limit kGrepBytes{
     "regular expression for lines of a log", 1'000, kBytes, "", "the call is refused",
     "LineFilterTest.SelectionsAreBounded"};
+inline constexpr Limit kYamlBytes{
+    "file that describes a job",        int64_t{1} << 20, kBytes, "", "`stretto` refuses it",
+    "ParseJobFileTest.RefusesHugeFiles"};
+inline constexpr Limit kYamlDepth{
+    "nesting of such a file; the limit is yaml-cpp's",   500, kCount, "", "`stretto` refuses it",
+    "ParseJobFileTest.RefusesDeepNestingWithoutOverflow"};
 inline constexpr Limit kEndedJobs{"ended jobs that are kept",
                                   1'000,
                                   kCount,
@@ -143,79 +156,13 @@ inline constexpr Limit kMessageBytes{
     "",
     "the call ends; a job whose assignment is longer fails",
     "LimitsTest.AnAssignmentThatAWorkerCannotTakeFailsItsJobAlone"};
-
-// ---- messages of workers
-inline constexpr Limit kWorkerNameBytes{
-    "name in a message of a worker: ids, host, build, reason, phase, group",
-    256,
-    kBytes,
-    "",
-    "the session ends",
-    "HostileWorkerTest.WhatBreaksABoundEndsItsSessionAndNobodyElses"};
-inline constexpr Limit kWorkerTextBytes{
-    "prose in a message of a worker: messages, operations, descriptions, faults",
-    int64_t{8} << 10,
-    kBytes,
-    "",
-    "the session ends; a daemon cuts what it sends",
-    "WorkerBoundsTest.WhatIsFittedIsAdmitted"};
-inline constexpr Limit kWorkerListEntries{"list in a message of a worker that has no row here",
-                                          1'024,
-                                          kCount,
-                                          "",
-                                          "the session ends",
-                                          "WorkerBoundsTest.ListsAreBounded"};
-inline constexpr Limit kWorkerSlots{
-    "slots of a worker",
-    4'096,
-    kCount,
-    "",
-    "the session ends",
-    "HostileWorkerTest.WhatBreaksABoundEndsItsSessionAndNobodyElses"};
-inline constexpr Limit kHeldRanks{"ranks of earlier sessions that a worker registers with",
-                                  16'384,
-                                  kCount,
-                                  "",
-                                  "the session ends; a daemon leaves out ended ranks first",
-                                  "WorkerBoundsTest.ListsAreBounded"};
-inline constexpr Limit kLedgerEntries{
-    "entries of a step's ledger, and of a sum of ledgers",
-    256,
-    kCount,
-    "",
-    "the session ends; in a sum, further kinds are added up as one",
-    "HostileWorkerTest.AHugeLedgerStopsNobody"};
-inline constexpr Limit kTraceEntries{
-    "operations of a recorded step",   int64_t{1} << 20, kCount, "", "the session ends",
-    "WorkerBoundsTest.ListsAreBounded"};
-inline constexpr Limit kLogChunkBytes{"chunk of a log",
-                                      int64_t{64} << 10,
-                                      kBytes,
-                                      "",
-                                      "the session ends",
-                                      "WorkerBoundsTest.LogsAreBytes"};
-inline constexpr Limit kTraceRecordBytes{"record of a trace",
-                                         (int64_t{4} << 20) - (int64_t{64} << 10),
-                                         kBytes,
-                                         "",
-                                         "the stream of the trace ends with an error",
-                                         "TraceStreamTest.ARecordThatIsTooLongEndsItsStreamAlone"};
-
-inline constexpr Limit kRegisterSeconds{
-    "time from the begin of a session to its Register", 10, kSeconds, "", "the session ends",
-    "WorkerServiceTest.StrangerThatSaysNothingIsCutOff"};
-inline constexpr Limit kSessionMessages{"messages that wait for a worker",
-                                        10'000,
-                                        kCount,
-                                        "",
-                                        "the session ends",
-                                        "LimitsTest.AWorkerThatDoesNotReadLosesItsSession"};
-inline constexpr Limit kTraceCredit{
-    "records of a trace that wait for one reader",      16, kCount, "", "the stream ends",
-    "JobTraceTest.AWorkerThatOverrunsItsCreditIsCutOff"};
-inline constexpr Limit kStoreAttemptBytes{
-    "rendezvous of one attempt",        int64_t{64} << 20, kBytes, "", "the call is refused",
-    "RendezvousTest.AnAttemptIsBounded"};
+// No message of ours contains itself, so only fields that nobody knows can be nested as deep.
+inline constexpr Limit kMessageDepth{
+    "nesting of a message; the limit is Protobuf's",  100, kCount, "", "the call is refused",
+    "LimitsTest.AMessageThatIsNestedTooDeepIsRefused"};
+inline constexpr Limit kJsonDepth{
+    "nesting of JSON in files of models and checkpoints", 32, kCount, "", "the file is refused",
+    "SafetensorsTest.MalformedHeadersAreRefused"};
 
 // ---- audit log
 inline constexpr Limit kAuditBytes{"audit log",
@@ -224,6 +171,7 @@ inline constexpr Limit kAuditBytes{"audit log",
                                    "--max-audit-bytes",
                                    "a new one begins; four older ones are kept",
                                    "AuditLogTest.ANewFileBeginsAtTheBoundAndFourOlderOnesAreKept"};
+
 
 // ---- histories
 inline constexpr Limit kHistorySteps{"steps of a job in the coordinator's memory",
@@ -238,6 +186,19 @@ inline constexpr Limit kHistoryBytes{"steps of a job in the coordinator's memory
                                      "",
                                      "the oldest are forgotten",
                                      "JobHistoryTest.OldStepsAreForgottenByNumberAndBySize"};
+inline constexpr Limit kHistorySamples{"steps of which a job keeps sampled texts",
+                                       4,
+                                       kCount,
+                                       "",
+                                       "the oldest are forgotten",
+                                       "JobHistoryTest.TheNewestSamplesAreKeptAlsoWithTheSummary"};
+inline constexpr Limit kHistorySampleBytes{
+    "sampled texts of a job",
+    int64_t{64} << 10,
+    kBytes,
+    "",
+    "the oldest are forgotten",
+    "JobHistoryTest.TheNewestSamplesAreKeptAlsoWithTheSummary"};
 
 // ---- rendezvous
 inline constexpr Limit kStoreKeyBytes{"key of the rendezvous of ranks",
@@ -259,20 +220,6 @@ inline constexpr Limit kInspectionSeconds{"answer of a worker about a new job",
                                           "",
                                           "the dry run reports that nobody has looked",
                                           "InspectionsTest.AWorkerThatDoesNotAnswerIsNotWaitedFor"};
-
-// ---- ranks that meet
-inline constexpr Limit kMeetingHandshake{"handshake of a connection to a rank's listener",
-                                         10,
-                                         kSeconds,
-                                         "",
-                                         "the connection is dropped and counted",
-                                         "GateTest.ASilentVisitorIsDroppedInTime"};
-inline constexpr Limit kMeetingVisitors{"connections to a rank's listener within their handshake",
-                                        64,
-                                        kCount,
-                                        "",
-                                        "the oldest is dropped and counted",
-                                        "GateTest.AFloodOfVisitorsKeepsNoPeerOut"};
 
 // ---- probes and metrics
 inline constexpr Limit kHttpSeconds{"request to a metrics port, and its answer",
@@ -320,23 +267,70 @@ inline constexpr Limit kPageTraceBytes{
 }  // namespace limits
 
 inline constexpr const Limit* kAllLimits[] = {
-    &limits::kSpecBytes,         &limits::kUserStreams,      &limits::kRequestIdBytes,
-    &limits::kTokenBytes,        &limits::kPageEntries,      &limits::kCordonReasonBytes,
-    &limits::kBlendParts,        &limits::kJobLabels,        &limits::kLabelNameBytes,
-    &limits::kLabelPrefixBytes,  &limits::kTailLines,        &limits::kGrepBytes,
-    &limits::kEndedJobs,         &limits::kRetiredJobs,      &limits::kStreamsPerConnection,
-    &limits::kLogReaderBytes,    &limits::kConnections,      &limits::kConnectionsOfMachine,
-    &limits::kHandshakeSeconds,  &limits::kIdleSeconds,      &limits::kMessageBytes,
-    &limits::kWorkerNameBytes,   &limits::kWorkerTextBytes,  &limits::kWorkerListEntries,
-    &limits::kWorkerSlots,       &limits::kHeldRanks,        &limits::kLedgerEntries,
-    &limits::kTraceEntries,      &limits::kLogChunkBytes,    &limits::kTraceRecordBytes,
-    &limits::kRegisterSeconds,   &limits::kSessionMessages,  &limits::kTraceCredit,
-    &limits::kStoreAttemptBytes, &limits::kAuditBytes,       &limits::kHistorySteps,
-    &limits::kHistoryBytes,      &limits::kStoreKeyBytes,    &limits::kStoreValueBytes,
-    &limits::kInspectionSeconds, &limits::kMeetingHandshake, &limits::kMeetingVisitors,
-    &limits::kHttpSeconds,       &limits::kHttpHeaderBytes,  &limits::kHttpClients,
-    &limits::kScrapes,           &limits::kPageRequests,     &limits::kPageSeconds,
-    &limits::kPageCurveSteps,    &limits::kPageRanks,        &limits::kPageTraceBytes,
+    &limits::kSpecBytes,
+    &limits::kUserStreams,
+    &limits::kQuotaDevices,
+    &limits::kQuotaQueued,
+    &limits::kRequestIdBytes,
+    &limits::kTokenBytes,
+    &limits::kPageEntries,
+    &limits::kPageBytes,
+    &limits::kCordonReasonBytes,
+    &limits::kBlendParts,
+    &limits::kJobLabels,
+    &limits::kLabelNameBytes,
+    &limits::kLabelPrefixBytes,
+    &limits::kTailLines,
+    &limits::kGrepBytes,
+    &limits::kYamlBytes,
+    &limits::kYamlDepth,
+    &limits::kEndedJobs,
+    &limits::kRetiredJobs,
+    &limits::kStreamsPerConnection,
+    &limits::kLogReaderBytes,
+    &limits::kConnections,
+    &limits::kConnectionsOfMachine,
+    &limits::kHandshakeSeconds,
+    &limits::kIdleSeconds,
+    &limits::kMessageBytes,
+    &limits::kMessageDepth,
+    &limits::kJsonDepth,
+    &limits::kWorkerNameBytes,
+    &limits::kWorkerTextBytes,
+    &limits::kWorkerListEntries,
+    &limits::kWorkerSlots,
+    &limits::kHeldRanks,
+    &limits::kLedgerEntries,
+    &limits::kTraceEntries,
+    &limits::kLogChunkBytes,
+    &limits::kTraceRecordBytes,
+    &limits::kRegisterSeconds,
+    &limits::kSessionMessages,
+    &limits::kTraceCredit,
+    &limits::kStoreAttemptBytes,
+    &limits::kProbedSlots,
+    &limits::kTrainerThreads,
+    &limits::kTrainerFiles,
+    &limits::kTrainerMemory,
+    &limits::kAuditBytes,
+    &limits::kHistorySteps,
+    &limits::kHistoryBytes,
+    &limits::kHistorySamples,
+    &limits::kHistorySampleBytes,
+    &limits::kStoreKeyBytes,
+    &limits::kStoreValueBytes,
+    &limits::kInspectionSeconds,
+    &limits::kMeetingHandshake,
+    &limits::kMeetingVisitors,
+    &limits::kHttpSeconds,
+    &limits::kHttpHeaderBytes,
+    &limits::kHttpClients,
+    &limits::kScrapes,
+    &limits::kPageRequests,
+    &limits::kPageSeconds,
+    &limits::kPageCurveSteps,
+    &limits::kPageRanks,
+    &limits::kPageTraceBytes,
 };
 
 }  // namespace stretto

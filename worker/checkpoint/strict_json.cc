@@ -10,13 +10,14 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "proto/base/limits.h"
 
 namespace stretto {
 namespace {
 
 using nlohmann::json;
 
-constexpr int kMaxDepth = 32;
+constexpr int kMaxDepth = limits::kJsonDepth.value;
 
 bool IsCount(const json& value) {
   return value.is_number_unsigned() &&

@@ -11,12 +11,13 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "proto/base/host_memory.h"
+#include "proto/base/limits.h"
 #include "proto/base/status_macros.h"
 
 namespace stretto::daemon {
 namespace {
 
-constexpr int kMaxSlots = 1024;
+constexpr int kMaxSlots = limits::kProbedSlots.value;
 
 std::vector<int> UsableCores() {
   cpu_set_t set;

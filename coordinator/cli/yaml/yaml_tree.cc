@@ -16,13 +16,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "proto/base/check.h"
+#include "proto/base/limits.h"
 #include "proto/base/status_macros.h"
-#include "proto/base/units.h"
 
 namespace stretto::cli {
 namespace {
 
-constexpr size_t kMaxBytes = kMiB;
+constexpr size_t kMaxBytes = limits::kYamlBytes.value;
 
 SourcePosition At(const YAML::Mark& mark) { return {mark.line + 1, mark.column + 1}; }
 

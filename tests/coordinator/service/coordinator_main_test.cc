@@ -18,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "coordinator/store/schema.h"
@@ -153,12 +154,13 @@ TEST_F(CoordinatorMainTest, LimitsHaveTheFlagsAndDefaultsOfTheirTable) {
   EXPECT_EQ(daemon.Wait(), 0);
   int flags = 0;
   for (const Limit* limit : kAllLimits) {
-    if (limit->flag[0] == '\0') continue;
+    if (!absl::StartsWith(limit->flag, "--")) continue;  // fixed, or the worker's
     ++flags;
     const size_t at = help.find(absl::StrCat(limit->flag, " "));
     ASSERT_NE(at, std::string::npos) << limit->flag;
     const std::string line = help.substr(at, help.find('\n', at) - at);
-    EXPECT_THAT(line, ::testing::EndsWith(absl::StrCat("=", limit->value))) << limit->flag;
+    const std::string otherwise = absl::StrCat("=", limit->value);
+    EXPECT_EQ(absl::EndsWith(line, otherwise), limit->value > 0) << line;
   }
   EXPECT_GE(flags, 3);
 }

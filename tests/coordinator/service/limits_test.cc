@@ -5,6 +5,7 @@
 #include "proto/base/limits.h"
 
 #include <gmock/gmock.h>
+#include <grpcpp/generic/generic_stub.h>
 
 #include <chrono>
 #include <future>
@@ -174,6 +175,69 @@ TEST_F(LimitsTest, StreamsAreBoundedAndAnEndedOneMakesRoom) {
   }
   two.context.TryCancel();
   for (Watch* watch : {&one, &two}) watch->reader->Finish();
+}
+
+// Clients take answers of 4 MiB.
+TEST_F(LimitsTest, APageOfLongJobsEndsEarly) {
+  constexpr int64_t kJobs = 50;
+  for (int64_t i = 0; i < kJobs; ++i) {
+    CreateJobRequest request = Request(absl::StrCat("job-", i));
+    v1alpha1::JobSpec& spec = *request.mutable_job()->mutable_spec();
+    spec.mutable_data()->clear_prefix();
+    for (int part = 0; part < 60; ++part) {
+      auto* source = spec.mutable_data()->add_blend();
+      source->set_prefix(absl::StrCat(std::string(1000, 'p'), part));
+      source->set_weight(1);
+    }
+    Job job;
+    const grpc::Status status = Create(request, &job);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+  }
+  int64_t seen = 0, pages = 0;
+  v1alpha1::ListJobsRequest request;
+  request.set_page_size(1000);
+  do {
+    grpc::ClientContext context;
+    SetDeadline(&context);
+    v1alpha1::ListJobsResponse page;
+    ASSERT_TRUE(jobs_->ListJobs(&context, request, &page).ok());
+    const auto bytes = static_cast<int64_t>(page.ByteSizeLong());
+    EXPECT_LT(bytes, limits::kPageBytes.value + 2 * limits::kSpecBytes.value);
+    seen += page.jobs_size();
+    ++pages;
+    request.set_page_token(page.next_page_token());
+  } while (!request.page_token().empty());
+  EXPECT_EQ(seen, kJobs);
+  EXPECT_EQ(pages, 2);
+}
+
+// A group that holds a group, and so forth, is a field that this build does not know.
+TEST_F(LimitsTest, AMessageThatIsNestedTooDeepIsRefused) {
+  const auto nested = [](int64_t depth) {
+    CreateJobRequest request = Request("gpt");
+    const auto levels = static_cast<size_t>(depth);
+    // Field 15 as a group: its begin and its end are a byte each.
+    return request.SerializeAsString() + std::string(levels, '\x7b') + std::string(levels, '\x7c');
+  };
+  const auto create = [&](const std::string& bytes) {
+    grpc::GenericStub stub(channel_);
+    grpc::ClientContext context;
+    SetDeadline(&context);
+    const grpc::Slice slice(bytes);
+    const grpc::ByteBuffer request(&slice, 1);
+    grpc::ByteBuffer response;
+    std::promise<grpc::Status> done;
+    stub.UnaryCall(&context, "/stretto.v1alpha1.JobService/CreateJob", {}, &request, &response,
+                   [&done](const grpc::Status& status) { done.set_value(status); });
+    return done.get_future().get();
+  };
+  // Within the bound it is read, and then refused by name.
+  EXPECT_EQ(create(nested(limits::kMessageDepth.value)).error_code(),
+            grpc::StatusCode::INVALID_ARGUMENT);
+  const grpc::Status status = create(nested(limits::kMessageDepth.value + 1));
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INTERNAL) << status.error_message();
+  EXPECT_EQ(create(nested(1'000'000)).error_code(), grpc::StatusCode::INTERNAL);
+  MustCreate("gpt");  // and everybody else is served
 }
 
 TEST_F(LimitsTest, RequestIdsAreBounded) {

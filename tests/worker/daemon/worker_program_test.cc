@@ -16,6 +16,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
+#include "proto/base/limits.h"
 #include "proto/base/version.h"
 #include "tests/worker/daemon/daemon_fixture.h"
 #include "worker/daemon/trainer_environment.h"
@@ -115,6 +117,22 @@ TEST_F(WorkerProgramTest, TheReferenceIsItsHelp) {
     ASSERT_TRUE(WriteFileAtomic(kPage, page).ok());
   }
   EXPECT_EQ(ReadFile(kPage).value_or("no page"), page);
+}
+
+TEST_F(WorkerProgramTest, LimitsHaveTheFlagsAndDefaultsOfTheirTable) {
+  const std::string help = RunWorker({"--help"}).out;
+  int flags = 0;
+  for (const Limit* limit : kAllLimits) {
+    absl::string_view flag = limit->flag;
+    if (!absl::ConsumePrefix(&flag, "stretto-worker ")) continue;
+    ++flags;
+    const size_t at = help.find(absl::StrCat("\n  ", flag, " "));
+    ASSERT_NE(at, std::string::npos) << flag;
+    const std::string text = help.substr(at, help.find("\n  --", at + 1) - at);
+    const std::string otherwise = absl::StrCat("(default: ", limit->value, ")");
+    EXPECT_EQ(absl::StrContains(text, otherwise), limit->value > 0) << text;
+  }
+  EXPECT_GE(flags, 3);
 }
 
 // A secret is in a file that a flag names, so no flag takes one.

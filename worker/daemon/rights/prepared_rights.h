@@ -7,16 +7,17 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "proto/base/limits.h"
 #include "worker/daemon/rights/rights.h"
 #include "worker/daemon/rights/trainer_groups.h"
 
 namespace stretto::daemon {
 
 struct RightsOptions {
-  std::string user = "auto";    // --trainer-user
-  int64_t threads = 4'096;      // of a trainer and all that it starts
-  int64_t open_files = 65'536;  // of each process
-  int64_t memory_bytes = 0;     // 0: no limit
+  std::string user = "auto";                            // --trainer-user
+  int64_t threads = limits::kTrainerThreads.value;      // of a trainer and all that it starts
+  int64_t open_files = limits::kTrainerFiles.value;     // of each process
+  int64_t memory_bytes = limits::kTrainerMemory.value;  // 0: no limit
   std::string groups = "auto";  // --trainer-groups: that, "none" or a folder
   bool core_dumps = false;
   bool all_calls = false;  // without a filter of system calls
