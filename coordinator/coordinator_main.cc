@@ -331,6 +331,10 @@ int Main(int argc, char** argv) {
                  "jobs hold, and jobs that wait; give it once for each project. With any quota, a "
                  "project without one may submit nothing")
       ->type_name("QUOTA");
+  app.add_option(limits::kWaitingJobs.flag, options.server.core.most_waiting,
+                 "jobs of all projects that may wait at once; a further one is refused")
+      ->check(Integer(1, 1'000'000).description("1 to 1000000"))
+      ->capture_default_str();
   app.add_flag("--insecure-listen-beyond-loopback", options.server.insecure_listen_beyond_loopback,
                "allow --listen on an address that other machines can reach, without encryption or "
                "authentication");

@@ -65,6 +65,7 @@
 #include "coordinator/core/straggler.h"
 #include "coordinator/membership/membership.h"
 #include "coordinator/placement/placement.h"
+#include "proto/base/limits.h"
 
 namespace stretto::coordinator {
 
@@ -84,6 +85,7 @@ struct CoreOptions {
   // (steady_clock.h). About twice the interval of ticks.
   absl::Duration longest_round = absl::Seconds(1);
   Quotas quotas;
+  int64_t most_waiting = limits::kWaitingJobs.value;  // jobs of all projects that are PENDING
   // Ended jobs are retired, the one that ended first first, when there are more than this, or when
   // they ended longer ago than this by the wall clock.
   int64_t keep_jobs = INT64_MAX;
@@ -164,7 +166,8 @@ class Core {
   // Returns where a job would be placed if it were created now, or why it would wait. The result
   // has one entry in all. Reads id, gang, kind, priority and project of `job`.
   Placement PlaceNow(const JobRecord& job) const;
-  // Returns Ok if the job would be accepted. Errors: those of CheckQuota.
+  // Returns Ok if the job would be accepted. Errors: those of CheckQuota of quota.h, and
+  // ResourceExhausted (most_waiting jobs wait).
   absl::Status CheckQuota(const std::string& project, int32_t ranks) const;
   // How the ranks of the job's attempt compare; null until one has reported a step.
   const StragglerWatch* FindStragglers(const std::string& job_id) const;

@@ -35,6 +35,7 @@ void JobIndex::Put(const JobRecord& job) {
     std::vector<QueueKey>& queue = waiting_[entry.kind][LaneOf(entry)];
     queue.insert(std::upper_bound(queue.begin(), queue.end(), entry.key), entry.key);
     Add(&waiting_of_, entry.project, 1);
+    ++waiting_in_all_;
   } else if (IsActive(job.state)) {
     for (const RankRecord& rank : job.ranks) {
       entry.slots.emplace_back(rank.worker, rank.slot);
@@ -61,6 +62,7 @@ void JobIndex::Remove(int64_t number) {
     if (queue.empty()) lanes.erase(lane);
     if (lanes.empty()) waiting_.erase(entry.kind);
     Add(&waiting_of_, entry.project, -1);
+    --waiting_in_all_;
   }
   if (!entry.slots.empty()) active_[entry.kind].erase(entry.key);
   Add(&held_by_, entry.project, -static_cast<int64_t>(entry.slots.size()));

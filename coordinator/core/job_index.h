@@ -59,6 +59,7 @@ class JobIndex {
   // Of each project: jobs that are PENDING, and slots that its jobs hold. Zeros have no entry.
   const std::map<std::string, int64_t>& waiting_of() const { return waiting_of_; }
   const std::map<std::string, int64_t>& held_by() const { return held_by_; }
+  int64_t waiting_in_all() const { return waiting_in_all_; }  // jobs that are PENDING
 
   // The slots of a worker that jobs hold, and the numbers of these jobs. A job holds all its slots
   // until its attempt ends.
@@ -91,6 +92,7 @@ class JobIndex {
   std::map<int32_t, Lanes> waiting_;
   std::map<int32_t, std::set<QueueKey, std::greater<>>> active_;  // by kind
   std::map<std::string, int64_t> waiting_of_, held_by_;
+  int64_t waiting_in_all_ = 0;
   std::map<std::string, std::map<int32_t, int64_t>> held_;  // by worker and slot
 };
 

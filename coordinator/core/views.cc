@@ -191,6 +191,11 @@ bool Core::ExceedsQuota(const JobRecord& job) const {
 }
 
 absl::Status Core::CheckQuota(const std::string& project, int32_t ranks) const {
+  if (index_.waiting_in_all() >= options_.most_waiting) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "found ", index_.waiting_in_all(), " jobs of all projects that wait, expected fewer than ",
+        options_.most_waiting, " (stretto-coordinator ", limits::kWaitingJobs.flag, ")"));
+  }
   const auto waiting = index_.waiting_of().find(project);
   return coordinator::CheckQuota(options_.quotas, project, ranks,
                                  waiting == index_.waiting_of().end() ? 0 : waiting->second);

@@ -22,6 +22,12 @@ inline constexpr Limit kUserStreams{"open streams of users: watches, logs, trace
                                     "--max-streams",
                                     "the stream is refused",
                                     "LimitsTest.StreamsAreBoundedAndAnEndedOneMakesRoom"};
+inline constexpr Limit kWaitingJobs{"jobs of all projects that wait",
+                                    20'000,
+                                    kCount,
+                                    "--max-waiting-jobs",
+                                    "the job is refused",
+                                    "QueueServiceTest.JobsThatWaitAreBoundedInAll"};
 inline constexpr Limit kQuotaDevices{
     "slots that the jobs of a project hold",
     0,
@@ -269,6 +275,7 @@ inline constexpr Limit kPageTraceBytes{
 inline constexpr const Limit* kAllLimits[] = {
     &limits::kSpecBytes,
     &limits::kUserStreams,
+    &limits::kWaitingJobs,
     &limits::kQuotaDevices,
     &limits::kQuotaQueued,
     &limits::kRequestIdBytes,

@@ -20,6 +20,7 @@
 #include "coordinator/service/server.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
+#include "proto/base/limits.h"
 #include "proto/base/version.h"
 #include "stretto/v1alpha1/job.grpc.pb.h"
 #include "stretto/v1alpha1/worker.grpc.pb.h"
@@ -101,6 +102,7 @@ class ServiceTest : public ::testing::Test {
     options.core.keep_jobs = keep_jobs_;
     options.core.keep_retired = keep_retired_;
     options.core.quotas = quotas_;
+    options.core.most_waiting = most_waiting_;
     options.limits = limits_;
     auto server =
         Server::Start(options, std::make_unique<BorrowedStore>(*store_, refuse_next_commit_),
@@ -179,6 +181,7 @@ class ServiceTest : public ::testing::Test {
   std::atomic<bool> refuse_next_commit_ = false;
   int64_t keep_jobs_ = INT64_MAX;  // this and the next two as of the next Start
   int64_t keep_retired_ = INT64_MAX;
+  int64_t most_waiting_ = limits::kWaitingJobs.value;
   coordinator::Quotas quotas_;
   Limits limits_;
   std::unique_ptr<telemetry::Telemetry> telemetry_;

@@ -68,6 +68,22 @@ TEST_F(QueueServiceTest, QuotaIsRefusedWithItsOwnReason) {
   EXPECT_THAT(telemetry_->Text(), HasSubstr("stretto_project_slots_limit{project=\"speech\"} 2"));
 }
 
+// Whatever their projects, and although nobody has a quota.
+TEST_F(QueueServiceTest, JobsThatWaitAreBoundedInAll) {
+  most_waiting_ = 2;
+  Restart();
+  Job job;
+  ASSERT_TRUE(CreateIn("one", "speech", &job).ok());
+  ASSERT_TRUE(CreateIn("two", "vision", &job).ok());
+  EXPECT_REFUSED(CreateIn("three", "audio", &job), StatusCode::RESOURCE_EXHAUSTED, "QUOTA_EXCEEDED",
+                 "found 2 jobs", "fewer than 2", "--max-waiting-jobs");
+  ASSERT_TRUE(Cancel("jobs/one", &job).ok());  // a job that has ended makes room
+  ASSERT_TRUE(CreateIn("three", "audio", &job).ok());
+  Restart();  // and those of an earlier coordinator count
+  EXPECT_REFUSED(CreateIn("four", "audio", &job), StatusCode::RESOURCE_EXHAUSTED, "QUOTA_EXCEEDED",
+                 "found 2 jobs", "fewer than 2", "--max-waiting-jobs");
+}
+
 TEST_F(QueueServiceTest, ListOfAProjectHasItsJobsAlone) {
   Job job;
   for (const char* id : {"a", "b", "c"}) ASSERT_TRUE(CreateIn(id, "speech", &job, 5).ok());
