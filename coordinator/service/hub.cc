@@ -117,6 +117,7 @@ void Hub::Tick() {
   const std::set<Stream*> streams = streams_;
   for (Stream* stream : streams) stream->OnTick();
   inspections_.OnTick(clock_.Monotonic());
+  audit_.WriteLeftOut(clock_.Now(), clock_.Monotonic());
 }
 
 // ---- sessions of workers
@@ -157,7 +158,10 @@ absl::Status Hub::OnReport(const v1alpha1::RankReport& report, const std::string
   const coordinator::Result result = Submit(*event);
   if (absl::IsNotFound(result.status) || absl::IsAborted(result.status)) {
     // The job, attempt or session no longer exists, so nobody waits for the report.
-    spdlog::warn("report dropped worker={}: {}", worker, std::string(result.status.message()));
+    if (const auto left_out = dropped_reports_.Admit(clock_.Monotonic())) {
+      spdlog::warn("report dropped worker={}: {}{}", worker, std::string(result.status.message()),
+                   LeftOutNote(*left_out));
+    }
     return absl::OkStatus();
   }
   // A daemon connects again after ABORTED, and replays.

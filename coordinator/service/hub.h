@@ -27,6 +27,7 @@
 #include "coordinator/telemetry/audit.h"
 #include "coordinator/telemetry/telemetry.h"
 #include "proto/base/clock.h"
+#include "proto/base/line_rate.h"
 #include "proto/tls/callers.h"
 #include "stretto/v1alpha1/worker.pb.h"
 
@@ -92,7 +93,11 @@ class Hub final : public coordinator::Transport {
     return driver_->Submit(event, {.wall = clock_.Now(), .steady = clock_.Monotonic()});
   }
 
-  void Audit(const telemetry::AuditEntry& entry) { audit_.Write(entry, clock_.Now()); }
+  // Thread-safe.
+  void Audit(const telemetry::AuditEntry& entry) {
+    if (entry.result == "OK") return audit_.Write(entry, clock_.Now());
+    audit_.WriteRefused(entry, clock_.Now(), clock_.Monotonic());
+  }
 
   // ---- jobs
   // As people see it (queue_view.h).
@@ -190,6 +195,7 @@ class Hub final : public coordinator::Transport {
     int32_t placed = 0, training = 0;
   };
   std::map<std::string, Counted> restarts_;
+  LineRate dropped_reports_;  // lines about them
   int64_t user_streams_ = 0;
   int64_t last_session_ = 0;
   int64_t last_log_ = 0;

@@ -36,6 +36,7 @@
 #include "coordinator/service/validate_request.h"
 #include "coordinator/service/worker_service.h"
 #include "proto/base/address.h"
+#include "proto/base/line_rate.h"
 #include "proto/base/mutex.h"
 #include "proto/base/status_macros.h"
 #include "proto/tls/callers.h"
@@ -100,15 +101,17 @@ class CallMeterFactory final : public grpc::experimental::ServerInterceptorFacto
   const Clock& clock_;
 };
 
-// A call is refused before a meter sees it, so it is counted here.
-void NoteRefused(telemetry::Telemetry& telemetry, Hub& hub, const std::string& path,
-                 const tls::Caller& caller, const absl::Status& status) {
+// A call is refused before a meter sees it, so it is counted here. `lines`: of the daemon's log.
+void NoteRefused(telemetry::Telemetry& telemetry, Hub& hub, LineRate& lines,
+                 const std::string& path, const tls::Caller& caller, const absl::Status& status) {
   const std::string code = absl::StatusCodeToString(status.code());
   const std::string uris = absl::StrJoin(caller.uris, " ");
   const std::string token = caller.credential.token ? caller.credential.token->id : "";
   telemetry.RpcEnded(MethodLabel(path), code, absl::ZeroDuration());
-  spdlog::warn("call refused method={} caller={}{}{} code={}", Quoted(path), Quoted(uris),
-               token.empty() ? "" : " token=", token, code);
+  if (const auto left_out = lines.Admit(hub.Monotonic())) {
+    spdlog::warn("call refused method={} caller={}{}{} code={}{}", Quoted(path), Quoted(uris),
+                 token.empty() ? "" : " token=", token, code, LeftOutNote(*left_out));
+  }
   const Method* method = FindMethod(path);
   if (method == nullptr || !method->audited) return;
   hub.Audit({.caller = uris,
@@ -128,9 +131,9 @@ std::shared_ptr<grpc::ServerCredentials> Credentials(const ServerOptions& option
       options.tls, callers->take_tokens() ? tls::ClientCertificate::kOptional
                                           : tls::ClientCertificate::kRequired);
   credentials->SetAuthMetadataProcessor(NewAuthorizer(
-      [&telemetry, &hub](const std::string& path, const tls::Caller& caller,
-                         const absl::Status& status) {
-        NoteRefused(telemetry, hub, path, caller, status);
+      [&telemetry, &hub, lines = std::make_shared<LineRate>()](
+          const std::string& path, const tls::Caller& caller, const absl::Status& status) {
+        NoteRefused(telemetry, hub, *lines, path, caller, status);
       },
       std::move(callers)));
   return credentials;

@@ -60,7 +60,8 @@ void AuditLog::Write(const AuditEntry& entry, absl::Time now) {
                    entry.token.empty() ? "" : absl::StrCat(" token=", Field(entry.token)),
                    " peer=", Field(entry.peer), " method=", Field(entry.method),
                    " resource=", Field(entry.resource), " request_id=", Field(entry.request_id),
-                   " result=", Field(entry.result));
+                   " result=", Field(entry.result),
+                   entry.left_out == 0 ? "" : absl::StrCat(" left_out=", entry.left_out));
   const MutexLock lock(mu_);
   std::string before;
   if (missing_ > 0) {
@@ -75,6 +76,26 @@ void AuditLog::Write(const AuditEntry& entry, absl::Time now) {
   ++missing_;
   telemetry_.AuditLineLost();
   spdlog::error("audit line not written: {}; it is: {}", status.ToString(), line);
+}
+
+void AuditLog::WriteRefused(AuditEntry entry, absl::Time now, absl::Duration steady) {
+  const std::optional<int64_t> left_out = refused_.Admit(entry.caller, steady);
+  if (!left_out.has_value()) return;
+  entry.left_out = *left_out;
+  Write(entry, now);
+}
+
+void AuditLog::WriteLeftOut(absl::Time now, absl::Duration steady) {
+  for (auto& [caller, left_out] : refused_.TakeLeftOut(steady)) {
+    Write({.caller = std::move(caller),
+           .peer = "",
+           .method = "",
+           .resource = "",
+           .request_id = "",
+           .result = "",
+           .left_out = left_out},
+          now);
+  }
 }
 
 absl::Status AuditLog::Append(const std::string& line) {

@@ -5,7 +5,9 @@
 //   2026-11-26T04:30:37.123Z caller=URI peer=ADDRESS method=CancelJob resource=jobs/gpt
 //   request_id=- result=OK                                                   (on one line)
 //
-// A caller with a token has token=ID after his URI.
+// A caller with a token has token=ID after his URI. Of the refused calls of one caller a number is
+// written at once and then one a second; left_out=N at the end of a line, which may be a line of its
+// own with method and result "-", counts those before it that were not.
 //
 // A value with a blank or an equals sign is quoted. No value has a quote or a character that is
 // not printable (proto/base/printable.h): those are written as \x22 and the like.
@@ -18,6 +20,8 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "coordinator/telemetry/telemetry.h"
+#include "proto/base/limits.h"
+#include "proto/base/line_rate.h"
 #include "proto/base/mutex.h"
 
 namespace stretto::telemetry {
@@ -30,6 +34,7 @@ struct AuditEntry {
   std::string request_id;  // may be empty
   std::string result;      // "OK" or the code's name
   std::string token = {};  // id of the caller's token; empty: none
+  int64_t left_out = 0;    // calls of this caller that have no line, since the last one that has
 };
 
 // Thread-safe.
@@ -48,6 +53,12 @@ class AuditLog {
   // full disk, is written to the daemon's log as an error instead, and counted; the next one that
   // can be written comes after a line that counts those missing. Never leaves a part of a line.
   void Write(const AuditEntry& entry, absl::Time now);
+  // The same for a call that was refused, within the rate of its caller. `steady`: the monotonic
+  // time.
+  void WriteRefused(AuditEntry entry, absl::Time now, absl::Duration steady);
+  // Counts the refused calls that have no line, of callers who make no more. Call it about every
+  // second.
+  void WriteLeftOut(absl::Time now, absl::Duration steady);
 
  private:
   AuditLog(std::string path, int64_t max_bytes, Telemetry& telemetry)
@@ -58,6 +69,7 @@ class AuditLog {
   const std::string path_;
   const int64_t max_bytes_;
   Telemetry& telemetry_;
+  LineRates refused_{limits::kAuditRefused.value, absl::Seconds(1)};  // by caller
   Mutex mu_;
   int64_t missing_ GUARDED_BY(mu_) = 0;  // lines since the last that was written
 };

@@ -178,6 +178,14 @@ inline constexpr Limit kAuditBytes{"audit log",
                                    "a new one begins; four older ones are kept",
                                    "AuditLogTest.ANewFileBeginsAtTheBoundAndFourOlderOnesAreKept"};
 
+// So that nobody who may change nothing can rotate out what others have changed.
+inline constexpr Limit kAuditRefused{
+    "refused calls of one caller in the audit log at once",
+    100,
+    kCount,
+    "",
+    "one each second is written, with the number of those left out",
+    "AuditLogTest.AFloodOfRefusedCallsLeavesRoomForOthers"};
 
 // ---- histories
 inline constexpr Limit kHistorySteps{"steps of a job in the coordinator's memory",
@@ -320,6 +328,7 @@ inline constexpr const Limit* kAllLimits[] = {
     &limits::kTrainerFiles,
     &limits::kTrainerMemory,
     &limits::kAuditBytes,
+    &limits::kAuditRefused,
     &limits::kHistorySteps,
     &limits::kHistoryBytes,
     &limits::kHistorySamples,

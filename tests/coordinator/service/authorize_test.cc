@@ -16,6 +16,7 @@ namespace stretto::service {
 namespace {
 
 using grpc::StatusCode;
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using tls::Role;
@@ -99,6 +100,31 @@ TEST_F(AuthorizeTest, RefusalNamesMethodRoleAndRemedyAndIsLoggedAndCounted) {
   EXPECT_THAT(telemetry_.Text(),
               HasSubstr("stretto_rpcs_total{code=\"PERMISSION_DENIED\",method=\"stretto.v1alpha1."
                         "JobService/CreateJob\"} 1"));
+}
+
+// Calls of a wrong certificate cost one line a second, and the audit log keeps what others did.
+TEST_F(AuthorizeTest, AFloodOfRefusedCallsWritesFewLines) {
+  constexpr int kCalls = 300;
+  const auto channel = As(tls::WorkerCertificate("node-a"));
+  const auto call = [&channel] {
+    return CallRaw(channel, "/stretto.v1alpha1.JobService/CreateJob").error_code();
+  };
+  for (int i = 0; i < kCalls; ++i) ASSERT_EQ(call(), StatusCode::PERMISSION_DENIED);
+  clock_.Advance(absl::Seconds(1));
+  ASSERT_EQ(call(), StatusCode::PERMISSION_DENIED);
+  server_->Shutdown();
+  const auto count = [](const std::string& text, const std::string& words) {
+    return std::vector<std::string>(absl::StrSplit(text, words)).size() - 1;
+  };
+  EXPECT_EQ(count(log_.str(), "call refused "), 2u);
+  EXPECT_THAT(log_.str(), HasSubstr("code=PERMISSION_DENIED (299 more were left out)"));
+  // The last call and a tick of the server compete for the one line that a second makes room for.
+  const auto first = static_cast<size_t>(limits::kAuditRefused.value);
+  EXPECT_THAT(count(AuditLog(), " result=PERMISSION_DENIED"), AnyOf(first, first + 1));
+  EXPECT_THAT(AuditLog(), HasSubstr(" left_out=200\n"));
+  EXPECT_THAT(telemetry_.Text(),
+              HasSubstr("stretto_rpcs_total{code=\"PERMISSION_DENIED\",method=\"stretto.v1alpha1."
+                        "JobService/CreateJob\"} 301"));
 }
 
 TEST_F(AuthorizeTest, WorkerMayRegisterOnlyUnderTheNameOfItsCertificate) {

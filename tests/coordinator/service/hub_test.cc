@@ -2,9 +2,16 @@
 #include "coordinator/service/hub.h"
 
 #include <gmock/gmock.h>
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
 
+#include <memory>
+#include <sstream>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/str_split.h"
 #include "coordinator/store/job_store.h"
 
 namespace stretto::service {
@@ -68,6 +75,27 @@ TEST_F(HubTest, WorkerThatIsHeardKeepsItsLeaseThoughItsMessagesWaitForTheLoop) {
   Pass(absl::Minutes(1));
   EXPECT_TRUE(heard.ended.ok());
   EXPECT_TRUE(absl::IsUnavailable(silent.ended)) << silent.ended;
+}
+
+TEST_F(HubTest, ReportsThatNobodyWaitsForCostALineASecond) {
+  std::ostringstream log;
+  const std::shared_ptr<spdlog::logger> before = spdlog::default_logger();
+  spdlog::set_default_logger(std::make_shared<spdlog::logger>(
+      "test", std::make_shared<spdlog::sinks::ostream_sink_mt>(log)));
+  ScriptedPort port;
+  Register(port, "w");
+  v1alpha1::RankReport report;
+  report.set_job_uid("gone");
+  report.set_epoch(1);
+  report.set_sequence(1);
+  report.mutable_step()->set_step(1);
+  for (int i = 0; i < 1000; ++i) EXPECT_TRUE(hub_.OnReport(report, "w", 1).ok());
+  clock_.Advance(absl::Seconds(1));
+  EXPECT_TRUE(hub_.OnReport(report, "w", 1).ok());
+  spdlog::set_default_logger(before);
+  const std::vector<std::string> lines = absl::StrSplit(log.str(), "report dropped worker=w: ");
+  ASSERT_EQ(lines.size(), 3u) << log.str();
+  EXPECT_THAT(lines[2], HasSubstr(" (999 more were left out)"));
 }
 
 TEST_F(HubTest, DelayOfAHeartbeatIsFromItsArrivalToTheRenewalOfTheLease) {

@@ -151,6 +151,37 @@ TEST_F(AuditLogTest, ANewFileBeginsAtTheBoundAndFourOlderOnesAreKept) {
   EXPECT_THAT(Content(), HasSubstr(entry.resource));
 }
 
+// Mallory may change nothing; what he tries a million times does not rotate out what others did.
+TEST_F(AuditLogTest, AFloodOfRefusedCallsLeavesRoomForOthers) {
+  const auto log = Open(path_, 100'000);
+  log->Write(SomeEntry(), now_);
+  AuditEntry refused = SomeEntry();
+  refused.caller = "mallory";
+  refused.result = "PERMISSION_DENIED";
+  constexpr absl::Duration kStart = absl::Hours(1);
+  for (int i = 0; i < 100'000; ++i) {
+    log->WriteRefused(refused, now_, kStart + i * absl::Microseconds(100));  // 10 s
+  }
+  EXPECT_FALSE(std::filesystem::exists(path_ + ".1"));
+  std::string content = Content();
+  EXPECT_TRUE(absl::StartsWith(content, kLine));
+  // Nine seconds have passed at the last call but one.
+  const auto lines = std::count(content.begin(), content.end(), '\n');
+  EXPECT_EQ(lines, 1 + limits::kAuditRefused.value + 9);
+  EXPECT_THAT(content, HasSubstr("result=PERMISSION_DENIED left_out=9900\n"));
+  // Another caller has room, and the rest is counted although he comes no more.
+  refused.caller = "ann";
+  log->WriteRefused(refused, now_, kStart + absl::Seconds(10));
+  log->WriteLeftOut(now_, kStart + absl::Seconds(11));
+  log->WriteLeftOut(now_, kStart + absl::Seconds(12));
+  content = Content().substr(content.size());
+  EXPECT_THAT(std::vector<std::string>(absl::StrSplit(content, '\n')),
+              ElementsAre(HasSubstr(" caller=ann "),
+                          HasSubstr(" caller=mallory peer=- method=- resource=- request_id=- "
+                                    "result=- left_out="),
+                          ""));
+}
+
 TEST_F(AuditLogTest, AFileThatCannotBeRenamedGrowsFurther) {
   ASSERT_TRUE(std::filesystem::create_directories(path_ + ".4/full"));
   ASSERT_TRUE(WriteFileAtomic(path_ + ".3", "").ok());
