@@ -327,6 +327,7 @@ inline constexpr const Limit* kAllLimits[] = {
     &limits::kTrainerThreads,
     &limits::kTrainerFiles,
     &limits::kTrainerMemory,
+    &limits::kTrainerLogBytes,
     &limits::kAuditBytes,
     &limits::kAuditRefused,
     &limits::kHistorySteps,

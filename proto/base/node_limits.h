@@ -103,6 +103,13 @@ inline constexpr Limit kTrainerFiles{"files and connections that a trainer has o
                                      "stretto-worker --max-trainer-files",
                                      "it can open no further one",
                                      "RightsTest.OpenFilesAreBounded"};
+inline constexpr Limit kTrainerLogBytes{
+    "log of a rank on its node",
+    int64_t{64} << 20,
+    kBytes,
+    "stretto-worker --max-trainer-log-bytes",
+    "its middle is dropped, and a line says how much",
+    "LogStreamTest.ALogThatIsBoundedIsFollowedOverWhatWasDropped"};
 inline constexpr Limit kTrainerMemory{"memory of a trainer",
                                       0,
                                       kBytes,

@@ -80,7 +80,8 @@ Daemon::Daemon(DaemonOptions options, PreparedRights rights, std::unique_ptr<Nvm
                    .interface_address = options_.interface_address,
                    .rights = &rights_,
                    .fault = [this](const Slot& slot) { return FaultOf(slot, gpus_.Gpus()); },
-                   .grace = options_.stop_grace},
+                   .grace = options_.stop_grace,
+                   .max_log_bytes = options_.max_log_bytes},
                   folders_, relay_, clock, [this](int alive) { metrics_.SetTrainers(alive); }),
       logs_(
           folders_, [this](const RankKey& key) { return supervisor_.Alive(key); },

@@ -14,6 +14,7 @@
 #include "absl/time/time.h"
 #include "proto/base/clock.h"
 #include "proto/base/files.h"
+#include "proto/base/limits.h"
 #include "proto/base/mutex.h"
 #include "proto/monitoring/monitoring_server.h"
 #include "proto/tls/files.h"
@@ -46,8 +47,9 @@ struct DaemonOptions {
   std::string checkpoint_root;  // empty: STATE/checkpoints; created if missing
   std::string metrics_listen = "127.0.0.1:0";
   std::string trainer_binary;
-  std::string interface_address = "127.0.0.1";  // gloo binds to it
-  absl::Duration lease = absl::Seconds(15);     // how long a trainer runs without us
+  int64_t max_log_bytes = limits::kTrainerLogBytes.value;  // of each trainer
+  std::string interface_address = "127.0.0.1";             // gloo binds to it
+  absl::Duration lease = absl::Seconds(15);                // how long a trainer runs without us
   absl::Duration metrics_retention = absl::Minutes(5);
   absl::Duration stop_grace = absl::Seconds(10);
   // Forget the cluster that this worker belonged to, and belong to that of the coordinator.

@@ -19,6 +19,7 @@
 #include "proto/base/files.h"
 #include "proto/base/ids.h"
 #include "proto/base/status_macros.h"
+#include "worker/daemon/log_bound.h"
 
 namespace stretto::daemon {
 namespace {
@@ -116,6 +117,11 @@ absl::Status CompleteFolders(DaemonOptions* options) {
 }
 
 absl::Status CompleteTrainer(DaemonOptions* options) {
+  if (options->max_log_bytes < kLeastLogBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("--max-trainer-log-bytes: found ",
+                                                   options->max_log_bytes, ", expected at least ",
+                                                   kLeastLogBytes));
+  }
   if (options->trainer_binary.empty()) {
     std::error_code error;
     const fs::path self = fs::read_symlink("/proc/self/exe", error);

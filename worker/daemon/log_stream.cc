@@ -21,6 +21,7 @@
 #include "proto/base/files.h"
 #include "proto/base/status_macros.h"
 #include "proto/logs/line_filter.h"
+#include "worker/daemon/log_bound.h"
 #include "worker/report/trace_log.h"
 
 namespace stretto::daemon {
@@ -56,6 +57,7 @@ struct LogStreams::Stream {
   std::string path;
   std::string rest;    // read but not used: less than a line
   int64_t offset = 0;  // in the file, of `rest`
+  bool cut = false;    // whether `rest` begins within a line
   LineFilter filter;
   // Of the newest lines alone: as many. The first reading then finds where they begin, and ends with
   // nullopt; the second one sends.
@@ -73,6 +75,10 @@ struct LogStreams::Stream {
                               bool* again);
   std::optional<LogData> ReadTrace(int64_t id);
   std::optional<LogData> ReadLog(int64_t id, bool may_grow, bool* again);
+  // Continues at `kept`, before which lines have been dropped (log_bound.h), and says so.
+  std::optional<LogData> SkipDropped(int64_t id, int64_t kept);
+  // Takes the end of a line whose begin was dropped out of `rest`.
+  void DropCutLine();
   // Takes the next lines out of `rest`; everything in it at the end of the file.
   std::string TakeLines(bool at_end);
   void NoteBegins(absl::string_view lines);
@@ -157,7 +163,34 @@ absl::Status LogStreams::Stream::SeekToNewest() {
                                                    : absl::OkStatus();
 }
 
+std::optional<LogData> LogStreams::Stream::SkipDropped(int64_t id, int64_t kept) {
+  const int64_t bytes = kept - offset;
+  std::string note =
+      absl::StrCat("--- ", bytes, " bytes of this log were dropped here, to bound its size\n");
+  rest.clear();
+  offset = kept;
+  cut = true;
+  if (newest) return std::nullopt;
+  LogData data = Chunk(id, key.rank);
+  data.set_data(filter.Take(note));
+  data.set_end_offset(offset);
+  return data.data().empty() ? std::nullopt : std::optional(std::move(data));
+}
+
+void LogStreams::Stream::DropCutLine() {
+  const size_t end = rest.find('\n');
+  const size_t size = end == std::string::npos ? rest.size() : end + 1;
+  cut = end == std::string::npos;
+  rest.erase(0, size);
+  offset += static_cast<int64_t>(size);
+}
+
 std::optional<LogData> LogStreams::Stream::ReadLog(int64_t id, bool may_grow, bool* again) {
+  const int64_t next = offset + static_cast<int64_t>(rest.size());
+  if (const int64_t kept = NextKept(file.get(), next); kept > next) {
+    *again = true;
+    return SkipDropped(id, kept);
+  }
   std::string block(kLogChunkBytes - rest.size(), '\0');
   const ssize_t n = ::read(file.get(), block.data(), block.size());
   *again = n > 0 || (n < 0 && errno == EINTR);
@@ -167,6 +200,7 @@ std::optional<LogData> LogStreams::Stream::ReadLog(int64_t id, bool may_grow, bo
   }
   block.resize(n);
   rest += block;
+  if (cut) DropCutLine();
   if (n == 0 && may_grow && !newest) return std::nullopt;
 
   const std::string lines = TakeLines(n == 0);

@@ -20,6 +20,8 @@
 #include "absl/time/time.h"
 #include "proto/base/clock.h"
 #include "proto/base/files.h"
+#include "proto/base/limits.h"
+#include "proto/base/line_rate.h"
 #include "proto/base/mutex.h"
 #include "stretto/v1alpha1/trainer.pb.h"
 #include "stretto/v1alpha1/worker.pb.h"
@@ -50,7 +52,9 @@ class Supervisor {
     absl::Duration grace = absl::Seconds(10);  // default time from SIGTERM to SIGKILL
     // A trainer that has written its RankExit but does not exit is killed after this time.
     absl::Duration exit_grace = absl::Seconds(10);
-    int keep_jobs = 50;     // folders of ended jobs
+    int keep_jobs = 50;  // folders of ended jobs
+    // Of the log of each trainer, looked at every few seconds.
+    int64_t max_log_bytes = limits::kTrainerLogBytes.value;
     std::string root = {};  // the folder that has proc
   };
   // Called with the number of live trainers when it changes, on any thread, without locks.
@@ -150,6 +154,7 @@ class Supervisor {
 
   void Run();
   void WaitForEvents();
+  void BoundLogs();
   void FireDeadlines();
   std::vector<EndedProcess> CollectEnded();
   void HandleEnded(std::vector<EndedProcess> ended);
@@ -164,6 +169,7 @@ class Supervisor {
   const Clock& clock_;
   const CountObserver observer_;
   OomKills oom_kills_;  // of the watching thread
+  LineRate unbounded_logs_{1, absl::Hours(1)};
 
   // Held while the ranks of assignments are started, and before mu_.
   Mutex start_mu_;

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "proto/base/exit_reason.h"
 #include "spdlog/spdlog.h"
+#include "worker/daemon/log_bound.h"
 #include "worker/daemon/rank_exit.h"
 #include "worker/daemon/supervisor.h"
 
@@ -106,7 +107,24 @@ void Supervisor::Run() {
     HandleEnded(CollectEnded());
     if (clock_.Monotonic() < noted + kOomInterval) continue;
     oom_kills_.Note();
+    BoundLogs();
     noted = clock_.Monotonic();
+  }
+}
+
+void Supervisor::BoundLogs() {
+  std::vector<std::string> logs;
+  {
+    const MutexLock lock(mu_);
+    for (const auto& [key, process] : processes_) logs.push_back(process.folder.log());
+  }
+  for (const std::string& log : logs) {
+    const absl::Status bounded = BoundLog(log, options_.max_log_bytes).status();
+    if (bounded.ok() || absl::IsNotFound(bounded)) continue;  // the disk was full at its start
+    const auto left_out = unbounded_logs_.Admit(clock_.Monotonic());
+    if (left_out.has_value()) {
+      spdlog::warn("log not bounded: {}{}", std::string(bounded.message()), LeftOutNote(*left_out));
+    }
   }
 }
 

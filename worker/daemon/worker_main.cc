@@ -65,6 +65,9 @@ void AddFlags(CLI::App& app, Flags& flags) {
       "address of /metrics, /healthz and /readyz, HOST:PORT (default: 127.0.0.1:0, a free port)");
   app.add_option("--trainer", daemon.trainer_binary,
                  "trainer program (default: stretto-trainer beside this program)");
+  app.add_option("--max-trainer-log-bytes", daemon.max_log_bytes,
+                 "bytes of its log that a trainer may have on disk; beyond them, the middle of the "
+                 "log is dropped (default: 67108864)");
   app.add_option("--interface", daemon.interface_address,
                  "address on which trainers exchange tensors, unencrypted (default: 127.0.0.1)");
   app.add_option("--lease", flags.lease_s,

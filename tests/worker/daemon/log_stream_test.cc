@@ -14,9 +14,12 @@
 #include <fstream>
 #include <future>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "proto/base/beneath.h"
 #include "tests/worker/daemon/temp_dir.h"
+#include "worker/daemon/log_bound.h"
 #include "worker/report/trace_log.h"
 
 namespace stretto::daemon {
@@ -91,6 +94,51 @@ class LogStreamTest : public ::testing::Test {
   int wakes_ = 0;
   std::optional<LogStreams> streams_;
 };
+
+// Whoever follows a log sees its begin, a line about what was dropped, and its end in whole lines.
+TEST_F(LogStreamTest, ALogThatIsBoundedIsFollowedOverWhatWasDropped) {
+  constexpr int64_t kMost = 256 << 10;
+  const auto blocks = [this] {
+    struct stat info = {};
+    EXPECT_EQ(::stat(path_.c_str(), &info), 0);
+    return info.st_blocks * 512;
+  };
+  Write("the first line\n");
+  EXPECT_EQ(*BoundLog(path_, kMost), 0);
+  std::string lines;
+  for (int i = 0; i < 100'000; ++i) absl::StrAppend(&lines, "line ", i, "\n");
+  Write(lines);
+  const absl::StatusOr<int64_t> dropped = BoundLog(path_, kMost);
+  ASSERT_TRUE(dropped.ok()) << dropped.status();
+  EXPECT_GT(*dropped, 0);
+  EXPECT_LE(blocks(), kMost);
+  EXPECT_EQ(*BoundLog(path_, kMost), 0) << "there is room again";
+
+  Request(true);
+  std::string seen;
+  while (!absl::EndsWith(seen, "\nline 99999\n")) seen += Take().data();
+  EXPECT_TRUE(absl::StartsWith(seen, "the first line\nline 0\nline 1\n"));
+  EXPECT_LT(static_cast<int64_t>(seen.size()), kMost);
+  const std::vector<std::string> parts = absl::StrSplit(seen, "--- ");
+  ASSERT_EQ(parts.size(), 2u);
+  EXPECT_THAT(parts[0], testing::EndsWith("\n"));
+  EXPECT_THAT(parts[1], testing::HasSubstr(" bytes of this log were dropped here"));
+  const std::vector<std::string> after = absl::StrSplit(parts[1], '\n');
+  EXPECT_TRUE(absl::StartsWith(after[1], "line ")) << "no part of a line: " << after[1];
+
+  Write("the last line\n");  // is where a reader expects it
+  EXPECT_EQ(Take().data(), "the last line\n");
+  alive_ = false;
+  while (!Take().end()) {
+  }
+  LogRequest newest;
+  newest.set_stream(2);
+  newest.set_job_uid("0123456789abcdef");
+  newest.set_epoch(1);
+  newest.mutable_selection()->set_tail_lines(2);
+  streams_->Request(newest);
+  EXPECT_EQ(Take().data(), "line 99999\nthe last line\n");
+}
 
 TEST_F(LogStreamTest, ChunksAreWholeLinesOfAtMost64KiB) {
   const std::string line(1000, 'x');
