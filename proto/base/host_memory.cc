@@ -8,6 +8,7 @@
 #include "proto/base/host_memory.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -37,7 +38,7 @@ std::optional<int64_t> NumberIn(const std::string& path) {
   const absl::StatusOr<std::string> text = ReadFile(path);
   int64_t value = 0;
   // "max" is no number, and no limit.
-  if (!text.ok() || !absl::SimpleAtoi(*text, &value)) return std::nullopt;
+  if (!text.ok() || !absl::SimpleAtoi(*text, &value) || value < 0) return std::nullopt;
   return value;
 }
 
@@ -59,8 +60,9 @@ std::optional<int64_t> KernelField(absl::string_view table, absl::string_view na
     const std::vector<absl::string_view> words = absl::StrSplit(line, ' ', absl::SkipEmpty());
     int64_t value = 0;
     if (words.size() < 2 || words[0] != name || !absl::SimpleAtoi(words[1], &value)) continue;
+    if (value < 0) continue;
     if (words.size() == 2) return value;
-    if (words.size() == 3 && words[2] == "kB") return value * kKiB;
+    if (words.size() == 3 && words[2] == "kB" && value <= INT64_MAX / kKiB) return value * kKiB;
   }
   return std::nullopt;
 }

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_split.h"
 #include "coordinator/cli/commands/step_range.h"
+#include "coordinator/cli/text/times.h"
 #include "coordinator/core/quota.h"
 #include "coordinator/service/unary_call.h"
 #include "coordinator/service/validate_request.h"
@@ -58,6 +59,23 @@ void CheckQuotas(const stretto::coordinator::Quotas& quotas) {
   STRETTO_CHECK(stretto::coordinator::CheckQuota({}, "any", INT64_MAX, INT64_MAX).ok());
 }
 
+// A time that was given by its age, or as itself, is shown as one that is read the same.
+void CheckPast(const std::string& text) {
+  const absl::Time now = absl::FromUnixSeconds(1'800'000'000);
+  const auto past = stretto::cli::ParsePast(text, now);
+  if (!past.ok()) return;  // the command line escapes what it found
+  const google::protobuf::Timestamp stamp = stretto::cli::ToTimestamp(*past);
+  STRETTO_CHECK(stretto::IsPrintable(stretto::cli::Age(stamp, now)));
+  const std::string shown = stretto::cli::TimeText(stamp);
+  google::protobuf::Duration since;
+  since.set_seconds(stamp.seconds());
+  since.set_nanos(stamp.nanos());
+  if (absl::UnixEpoch() + stretto::cli::ToDuration(since) != *past) return;  // before year 1
+  const auto again = stretto::cli::ParsePast(shown, now);
+  STRETTO_CHECK(stamp.seconds() <= 0 || stamp.seconds() >= 253402300800 ||
+                (again.ok() && absl::ToUnixSeconds(*again) == stamp.seconds()));
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -84,6 +102,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   CheckMessage(quotas.status());
   if (quotas.ok()) CheckQuotas(*quotas);
   CheckMessage(stretto::cli::ParseSteps(text).status());
+  CheckPast(text);
   const auto folder = stretto::ParseFolderName(text);
   STRETTO_CHECK(!folder || (folder->step >= 0 && text.find('/') == std::string::npos));
   const auto process = stretto::daemon::ParseProcessId(text);

@@ -149,6 +149,28 @@ def request_GetJob():
         yield name.replace("/", "-"), message("GetJobRequest", f'name: "{name}"')
 
 
+def page():
+    key = "Bearer 0123456789abcdef"
+    for name, path in (("index", "/"), ("script", "/main.js"), ("palette", "/palette.css"), ("jobs", "/api/jobs"), ("job", "/api/jobs/gpt"),
+        ("events", "/api/jobs/gpt/events"), ("steps", "/api/jobs/gpt/steps"), ("timeline", "/api/jobs/gpt/timeline.svg"),
+        ("workers", "/api/workers"), ("other", "/api/other"), ("deep", "/api/jobs/gpt/a/b"), ("part", "/api/jobs/gpt/a"),
+        ("worker", "/api/workers/a"), ("none", "/none"), ("no-job", "/api/jobs/b"), ("bad-job", "/api/jobs/B"), ("nothing", ""),
+        ("control", "/\x1b[2J")):
+        yield name, f"{path}\n\nlocalhost:9090\n{key}\n1\n"
+    job = "/api/jobs/gpt/timeline.svg"
+    for name, query in (("step", "step=3"), ("step-zero", "a=b&step=0"), ("step-word", "step=\x01"), ("step-twice", "step=1&step=2")):
+        yield name, f"{job}\n{query}\n\n\n\n"
+    yield "token", "/api/jobs\npage_token=x\n\n\n\n"
+    for name, host in (("v4", "127.0.0.1:1"), ("v6", "[::1]:1"), ("v6-bare", "::1]"), ("name", "evil.example:9090"), ("word", "localhost")):
+        yield f"host-{name}", f"/api/jobs\n\n{host}\n{key}\n\n"
+    for name, words in (("other", "Bearer x"), ("dots", "Bearer a.b.c"), ("none", "")):
+        yield f"key-{name}", f"/api/jobs\n\n\n{words}\n\n"
+    text = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
+    yield "certificate", f"/api/jobs\n\n\n\n1\n{text}"
+    yield "certificate-alone", f"/api/jobs\n\n\n\n\n{text}"
+    yield from {"listen-loopback": "127.0.0.1:1", "listen-all": "0.0.0.0:9090", "key-good": "0" * 64, "key-short": "0" * 63}.items()
+
+
 def gate():
     def hello(magic=b"stretto1", rank=2, to=1):
         return magic + struct.pack("<ii", rank, to) + bytes(32)

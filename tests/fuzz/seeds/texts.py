@@ -78,10 +78,51 @@ def words():
         "address-control": "a\x01:1",
         "loopback": "127.0.0.1:1", "localhost": "localhost:0", "steps": "3:5", "steps-turned": "5:3", "steps-first": ":2",
         "steps-last": "2:", "steps-none": ":", "step": "7", "step-zero": "0", "name": "jobs/a", "name-hyphen": "jobs/a-",
-        "name-long": "jobs/" + "a" * 64, "characters": "\n\t\r\x01\x7f \u00e9 \u200e\u2028\u202a\u2066\u061c \U0001f600"}.items()
+        "name-long": "jobs/" + "a" * 64, "ago": "90s", "ago-days": "2d1h", "ago-day": "3d", "ago-long": "3h", "ago-minutes": "5m", "ago-negative": "-1s",
+        "ago-negative-days": "-1d", "ago-without-end": "inf", "time": "2026-01-02T03:04:05.5Z", "time-shown": "2026-01-02 03:04:05 UTC",
+        "time-early": "1960-01-02T03:04:05Z", "time-late": "infinite-future", "time-epoch": "1970-01-01T00:00:00.5Z",
+        "characters": "\n\t\r\x01\x7f \u00e9 \u200e\u2028\u202a\u2066\u061c \U0001f600"}.items()
     for number, bytes_ in enumerate((b"\xff", b"\xc3", b"\xc3(", b"\xe0\x80\x80", b"\xed\xa0\x80", b"\xf0\x80\x80\x80",
         b"\xf4\x90\x80\x80")):
         yield f"not-utf8-{number}", b"a" + bytes_
+
+
+def line_filter():
+    log = "2026-01-02T03:04:05.678Z info  a: one\nno time\n2026-01-02T03:04:06.000Z warn  a: two\nlast"
+    yield from {
+        "all": "\n\n" + log, "since": "1767323046\n\n" + log, "grep": "\none|last\n" + log, "both": "1767323046 5 10\nt\n" + log,
+        "tail": "0 0 100001\n\n", "tail-negative": "0 0 -1\n\n", "grep-wrong": "\n(\n" + log, "grep-long": "\n" + "a" * 1001 + "\n",
+        "grep-control": "\n[\x01\n", "times": "1\n\n2026-01-02T03:04:05.67xZ\n2026-01-02 03:04:05.678Z\n2026\n"}.items()
+
+
+def kernel_tables():
+    memory = "MemTotal:       1024 kB\nMemFree: 1 kB\nMemAvailable:    512 kB\n"
+    first, second = "4:cpu,memory:/a/b\n3:cpu:/\n", "0::/a/b\n"
+    def of(*tables):
+        return "\n%%\n".join(tables)
+    yield from {
+        "first": of(memory, first, "4096\n", "2048\n", "total_inactive_file 100\n"),
+        "second": of(memory, second, "4096\n", "8192\n", "inactive_file 9000\n"),
+        "no-limit": of(memory, second, "max\n", "2048\n"), "no-groups": memory, "no-total": "MemAvailable: 1 kB\n",
+        "no-available": "MemTotal: 1 kB\n", "unit": "MemTotal: 1 MB\nMemAvailable: 1 kB 2\n", "no-unit": "MemTotal: 1\nMemAvailable: 1\n",
+        "huge": "MemTotal: 9223372036854775807 kB\nMemAvailable: 1 kB\n",
+        "turned": of(memory, second, "-9223372036854775808\n", "9223372036854775807\n", "inactive_file -9223372036854775808\n"),
+        "lines": of(memory, "x\n0:a\n:::\n0::/\n0::/a/b/c/\n", "1\n", "x\n", "y\n")}.items()
+
+
+def notes():
+    yield from {
+        "settings": '{"optimizer.decay_steps": "150", "seed": "1234"}', "settings-number": '{"seed": 1}', "settings-list": "[]",
+        "settings-steps": '{"optimizer.decay_steps": "x"}', "nothing": "", "open": "{", "twice": '{"a": "1", "a": "2"}',
+        "project": '{"project": "speech"}', "project-other": '{"project": "vision"}', "project-none": '{"project": ""}',
+        "project-number": '{"project": 1}', "project-more": '{"project": "a", "b": "c"}',
+        "deep": "[" * 40, "not-utf8": b'{"a": "\xff"}'}.items()
+    note = '{"kind": "bytes", "vocab_size": 257, "end_of_document": 256, "hash": "00"}'
+    yield "note", note
+    yield "note-masked", note.replace("}", ', "masked": true}')
+    yield from wrong(note, note_kind=('"bytes"', "1"), note_hash=('"hash"', '"hush"'), note_size=("257", "-1"), note_large=("257", "4294967296"),
+                     note_end=("256", "257"), note_no_end=('"end_of_document"', '"end"'), note_masked_not=("}", ', "masked": false}'),
+                     note_more=("}", ', "more": 1}'))
 
 
 def weave_plan():

@@ -97,7 +97,8 @@ TEST_F(HostMemoryTest, DamagedGroupsBoundNothing) {
 TEST_F(HostMemoryTest, AnotherTableIsAnError) {
   for (const char* text :
        {"", "MemTotal: 1 kB\n", "MemAvailable: 1 kB\n", "MemTotal: 1 MB\nMemAvailable: 1 kB\n",
-        "MemTotal: x kB\nMemAvailable: 1 kB\n"}) {
+        "MemTotal: x kB\nMemAvailable: 1 kB\n", "MemTotal: -1 kB\nMemAvailable: 1 kB\n",
+        "MemTotal: 9223372036854775807 kB\nMemAvailable: 1 kB\n"}) {
     Write("proc/meminfo", text);
     const absl::Status status = ReadHostMemory(root_).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInternal) << text;
