@@ -9,7 +9,11 @@
 #include <google/protobuf/descriptor.h>
 
 #include <optional>
+#include <string>
+#include <vector>
 
+#include "absl/strings/str_split.h"
+#include "proto/base/limits.h"
 #include "tests/coordinator/service/tls_harness.h"
 
 namespace stretto::service {
