@@ -234,9 +234,11 @@ TEST_F(LimitsTest, AMessageThatIsNestedTooDeepIsRefused) {
   // Within the bound it is read, and then refused by name.
   EXPECT_EQ(create(nested(limits::kMessageDepth.value)).error_code(),
             grpc::StatusCode::INVALID_ARGUMENT);
-  const grpc::Status status = create(nested(limits::kMessageDepth.value + 1));
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::INTERNAL) << status.error_message();
-  EXPECT_EQ(create(nested(1'000'000)).error_code(), grpc::StatusCode::INTERNAL);
+  // What cannot be read reaches no handler, and gRPC has one of two codes for it.
+  for (const int64_t depth : {limits::kMessageDepth.value + 1, int64_t{1'000'000}}) {
+    EXPECT_THAT(create(nested(depth)).error_code(),
+                ::testing::AnyOf(grpc::StatusCode::INTERNAL, grpc::StatusCode::UNIMPLEMENTED));
+  }
   MustCreate("gpt");  // and everybody else is served
 }
 
