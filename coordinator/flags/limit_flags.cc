@@ -20,6 +20,12 @@ void AddLimitFlags(CLI::App& app, Limits& limits) {
                  "connections of one machine that may be open at once")
       ->check(Integer(1, 1'000'000).description("1 to 1000000"))
       ->capture_default_str();
+  app.add_option(limits::kMemoryBytes.flag, limits.max_memory_bytes,
+                 "resident memory above which, while it grows, the connection that sends most is "
+                 "closed")
+      ->check(
+          Integer(int64_t{128} << 20, int64_t{1} << 40).description("134217728 to 1099511627776"))
+      ->capture_default_str();
   app.add_option(limits::kUserStreams.flag, limits.most_streams,
                  "streams (job watch, job logs, job trace) that users may have open at once")
       ->check(Integer(1, 1'000'000).description("1 to 1000000"))

@@ -30,7 +30,8 @@ absl::StatusOr<FrontedServer> BuildServer(
   const Limits& limits = options.limits;
   absl::StatusOr<std::unique_ptr<Front>> front =
       Front::Listen(options.listen, {.connections = limits.most_connections,
-                                     .of_one_machine = limits.most_connections_of_machine});
+                                     .of_one_machine = limits.most_connections_of_machine,
+                                     .memory_bytes = limits.max_memory_bytes});
   if (!front.ok()) return refused("is the port in use?");
   grpc::EnableDefaultHealthCheckService(true);  // of every server that is built afterwards
   grpc::ServerBuilder builder;

@@ -9,7 +9,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "coordinator/service/front.h"
+#include "coordinator/front/front.h"
 #include "coordinator/service/server.h"
 
 namespace stretto::service {

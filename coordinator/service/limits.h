@@ -14,6 +14,7 @@ struct Limits {
   int64_t most_streams = limits::kUserStreams.value;
   int64_t most_connections = limits::kConnections.value;
   int64_t most_connections_of_machine = limits::kConnectionsOfMachine.value;
+  int64_t max_memory_bytes = limits::kMemoryBytes.value;
   int64_t max_audit_bytes = limits::kAuditBytes.value;
   absl::Duration handshake = absl::Seconds(limits::kHandshakeSeconds.value);
   absl::Duration idle = absl::Seconds(limits::kIdleSeconds.value);

@@ -336,6 +336,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
     state.connections = front->connections();
     state.connections_refused = {{"all", front->refused_in_all()},
                                  {"machine", front->refused_of_one_machine()}};
+    state.connections_closed_for_memory = front->closed_for_memory();
     return state;
   });
   return std::unique_ptr<Server>(new Server(std::move(impl)));

@@ -65,6 +65,8 @@ void Show(const ClusterState& state, Families* families) {
     families->Add(Row(kMetrics, "stretto_connections_refused_total"), {limit},
                   static_cast<double>(count));
   }
+  families->Add(Row(kMetrics, "stretto_connections_closed_for_memory_total"), {},
+                static_cast<double>(state.connections_closed_for_memory));
   if (state.revocations_current) {
     families->Add(Row(kMetrics, "stretto_revocation_lists_current"), {},
                   *state.revocations_current ? 1 : 0);

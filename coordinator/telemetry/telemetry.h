@@ -31,7 +31,8 @@ struct ClusterState {
   std::map<std::pair<std::string, int32_t>, double> straggler_seconds;      // by job and rank
   int64_t connections = 0;                                                  // to the gRPC port
   std::map<std::string, int64_t> connections_refused;  // by the limit: all, machine
-  std::optional<bool> revocations_current;             // none without revocation lists
+  int64_t connections_closed_for_memory = 0;
+  std::optional<bool> revocations_current;  // none without revocation lists
   // By whose it is, "own" or "ca": begin and end.
   std::map<std::string, std::pair<absl::Time, absl::Time>> certificates;
 };

@@ -139,6 +139,12 @@ inline constexpr Limit kConnectionsOfMachine{
     "--max-connections-of-machine",
     "further ones are closed and counted",
     "FrontTest.ConnectionsAreBoundedInAllAndByMachine"};
+inline constexpr Limit kMemoryBytes{"resident memory of the coordinator, while it grows",
+                                    int64_t{512} << 20,
+                                    kBytes,
+                                    "--max-memory-bytes",
+                                    "the connection that sends most is closed and counted",
+                                    "MemoryGuardTest.WhoeverSendsMostIsClosedWhileMemoryGrows"};
 inline constexpr Limit kHandshakeSeconds{
     "handshake of a connection: TLS and the first frames of HTTP/2",
     10,
@@ -305,6 +311,7 @@ inline constexpr const Limit* kAllLimits[] = {
     &limits::kLogReaderBytes,
     &limits::kConnections,
     &limits::kConnectionsOfMachine,
+    &limits::kMemoryBytes,
     &limits::kHandshakeSeconds,
     &limits::kIdleSeconds,
     &limits::kMessageBytes,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "coordinator/service/front.h"
+#include "coordinator/front/front.h"
 
 #include <arpa/inet.h>
 #include <dirent.h>

@@ -57,7 +57,8 @@ HostileCluster::HostileCluster(bool tls) : tls_(tls) {
     StartCoordinator(flags);
     StartWorker("node-a", 2, Flags(Write("node-a-tls", tls::WorkerCertificate("node-a"))));
   } else {
-    StartCluster();
+    StartCoordinator({"--max-memory-bytes", absl::StrCat(kMemoryBytes)});
+    StartWorker("node-a", 2);
   }
   EXPECT_EQ(Run(Submit({.name = "kept", .steps = 5}, {"--wait"})).code, 0);
   EXPECT_EQ(Run(Submit({.name = "victim", .steps = 100000, .more = kSlow}, {})).code, 0);

@@ -4,7 +4,7 @@
 // it closes it; so the front remembers the number of the descriptor and of the socket behind it, and
 // once a second, and before it refuses anybody, forgets those that are not there any more.
 
-#include "coordinator/service/front.h"
+#include "coordinator/front/front.h"
 
 #include <fcntl.h>
 #include <malloc.h>
@@ -15,7 +15,6 @@
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -34,19 +33,16 @@ constexpr absl::Duration kPause = absl::Milliseconds(100);
 constexpr absl::Duration kSweep = absl::Seconds(1);
 constexpr absl::Duration kProbe = absl::Seconds(1);
 constexpr absl::Duration kTrim = absl::Seconds(3);  // after the last connection that was closed
-constexpr int64_t kReserved = 64;                   // descriptors for the store, probes and scrapes
+// Bytes of a connection that wait in the kernel, of which it makes twice as many. What a peer has
+// sent is then what gRPC has read, or nearly (memory_guard.h).
+constexpr int kWaiting = 256 << 10;
+constexpr int64_t kReserved = 64;  // descriptors for the store, probes and scrapes
 
 // As many connections as the limit of descriptors allows, and at most `wanted`.
 int64_t RoomFor(int64_t wanted) {
   rlimit limit = {};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return wanted;
   return std::min(wanted, std::max<int64_t>(1, static_cast<int64_t>(limit.rlim_cur) - kReserved));
-}
-
-// The number of the open socket behind `fd`; 0 for anything else.
-uint64_t InodeOf(int fd) {
-  struct stat found = {};
-  return fstat(fd, &found) == 0 && S_ISSOCK(found.st_mode) ? found.st_ino : 0;
 }
 
 absl::Duration Now() { return Clock::Real().Monotonic(); }
@@ -62,7 +58,11 @@ void RaiseDescriptorLimit() {
 
 Front::Front(std::vector<FileDescriptor> listeners, FileDescriptor wake, int port,
              const FrontLimits& limits)
-    : listeners_(std::move(listeners)), wake_(std::move(wake)), port_(port), limits_(limits) {}
+    : listeners_(std::move(listeners)),
+      wake_(std::move(wake)),
+      port_(port),
+      limits_(limits),
+      guard_(limits.memory_bytes, Surroundings::Real()) {}
 
 absl::StatusOr<std::unique_ptr<Front>> Front::Listen(const std::string& address,
                                                      const FrontLimits& limits) {
@@ -115,14 +115,16 @@ void Front::Serve() {
     for (const FileDescriptor& listener : listeners_) {
       entries.push_back({.fd = paused ? -1 : listener.get(), .events = POLLIN, .revents = 0});
     }
-    const absl::Duration wait = paused ? kPause : kSweep;
-    poll(entries.data(), entries.size(), static_cast<int>(absl::ToInt64Milliseconds(wait)));
+    poll(entries.data(), entries.size(),
+         static_cast<int>(absl::ToInt64Milliseconds(MemoryGuard::kInterval)));
     if (entries[0].revents != 0) return;
     if (Now() - swept_ >= kSweep) {
       swept_ = Now();
       told_ = false;
       ForgetClosed();
     }
+    guard_.Look(Now(), taken_);
+    closed_for_memory_ = guard_.closed();
     if (Now() >= trim_at_) {
       trim_at_ = absl::InfiniteDuration();
       malloc_trim(0);
@@ -149,8 +151,9 @@ void Front::Accept(int listener) {
   if (!Admits(machine)) return;  // closes it
   const int on = 1;
   setsockopt(connection.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  setsockopt(connection.get(), SOL_SOCKET, SO_RCVBUF, &kWaiting, sizeof kWaiting);
   const int fd = connection.Release();
-  taken_.push_back({.fd = fd, .inode = InodeOf(fd), .machine = machine});
+  taken_.push_back({.fd = fd, .socket = SocketBehind(fd), .machine = machine});
   ++by_machine_[std::move(machine)];
   open_ = static_cast<int64_t>(taken_.size());
   take_(listener, fd);
@@ -176,8 +179,8 @@ bool Front::Admits(const std::string& machine) {
 }
 
 void Front::ForgetClosed() {
-  const size_t closed = std::erase_if(taken_, [this](const Taken& taken) {
-    if (InodeOf(taken.fd) == taken.inode) return false;
+  const size_t closed = std::erase_if(taken_, [this](const Connection& taken) {
+    if (SocketBehind(taken.fd) == taken.socket) return false;
     const auto own = by_machine_.find(taken.machine);
     if (--own->second == 0) by_machine_.erase(own);
     return true;

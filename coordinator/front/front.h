@@ -3,7 +3,8 @@
 // The listener of the coordinator's gRPC port. gRPC 1.51 closes its own listener for ever when a
 // process has no descriptor left, and admits as many connections as there are descriptors. This one
 // bounds connections in all and by machine, waits and continues where gRPC stops, and hands what it
-// admits to gRPC (its external connection acceptor), which does handshakes and all that follows.
+// admits to gRPC (its external connection acceptor), which does handshakes and all that follows. It
+// closes what it has admitted only where memory runs out (memory_guard.h).
 
 #include <atomic>
 #include <cstdint>
@@ -17,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "coordinator/front/memory_guard.h"
 #include "proto/base/files.h"
 #include "proto/base/mutex.h"
 #include "proto/base/sockets.h"
@@ -25,8 +27,9 @@ namespace stretto::service {
 
 // Fewer connections are open in all if the process may have fewer descriptors.
 struct FrontLimits {
-  int64_t connections = 0;     // in all
-  int64_t of_one_machine = 0;  // SocketAddress::Machine
+  int64_t connections = 0;                  // in all
+  int64_t of_one_machine = 0;               // SocketAddress::Machine
+  int64_t memory_bytes = int64_t{1} << 40;  // of this process (memory_guard.h)
 };
 
 // Raises the limit of descriptors of this process to what the system allows: a shell's is often
@@ -62,14 +65,9 @@ class Front {
   int64_t connections() const { return open_; }  // as of the last second
   int64_t refused_in_all() const { return refused_in_all_; }
   int64_t refused_of_one_machine() const { return refused_of_one_machine_; }
+  int64_t closed_for_memory() const { return closed_for_memory_; }
 
  private:
-  struct Taken {
-    int fd;
-    uint64_t inode;
-    std::string machine;
-  };
-
   Front(std::vector<FileDescriptor> listeners, FileDescriptor wake, int port,
         const FrontLimits& limits);
   void Serve();
@@ -88,14 +86,16 @@ class Front {
   Take take_;
 
   // Of the thread.
-  std::vector<Taken> taken_;
+  std::vector<Connection> taken_;
   std::map<std::string, int64_t> by_machine_;
+  MemoryGuard guard_;
   absl::Duration paused_until_;                        // no descriptor was left
   absl::Duration trim_at_ = absl::InfiniteDuration();  // when to give memory back
   absl::Duration swept_;                               // when Serve swept last
   bool told_ = false;  // the log, of a refusal, since the last second
 
-  std::atomic<int64_t> open_{0}, refused_in_all_{0}, refused_of_one_machine_{0};
+  std::atomic<int64_t> open_{0}, refused_in_all_{0}, refused_of_one_machine_{0},
+      closed_for_memory_{0};
 
   Mutex probe_mu_;  // of one probe at a time
   absl::Duration probed_ GUARDED_BY(probe_mu_) = -absl::InfiniteDuration();

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Below the bound a look reads one number. Above it, it asks the kernel for each connection how much
+// has arrived, and decides by what arrived lately, so that a worker which has sent much for days is
+// not taken for an attacker. Memory has to grow by kStep of the bound before another connection is
+// closed: a coordinator that needs more than the bound, and does not grow, closes none.
+
+#include "coordinator/front/memory_guard.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <spdlog/spdlog.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <fstream>
+#include <utility>
+
+#include "proto/base/files.h"
+#include "proto/base/limits.h"
+
+namespace stretto::service {
+namespace {
+
+constexpr int64_t kStep = 64;  // an n-th of the bound
+constexpr absl::Duration kTell = absl::Seconds(1);
+constexpr size_t kDiscard = size_t{1} << 24;
+
+// The begin of the kernel's tcp_info, of which the C library has less, and <linux/tcp.h> the same
+// names as the C library.
+struct Statistics {
+  tcp_info first;
+  uint64_t pacing_rate, most_pacing_rate, bytes_acked, bytes_received;
+};
+static_assert(offsetof(tcp_info, tcpi_total_retrans) == 100 && sizeof(tcp_info) == 104);
+
+class RealSurroundings final : public Surroundings {
+ public:
+  int64_t Resident() override {
+    std::ifstream statm("/proc/self/statm");
+    int64_t size = 0, resident = 0;
+    return statm >> size >> resident ? resident * sysconf(_SC_PAGESIZE) : 0;
+  }
+  int64_t Received(const Connection& connection) override {
+    Statistics info = {};
+    socklen_t bytes = sizeof info;
+    if (SocketBehind(connection.fd) != connection.socket ||
+        getsockopt(connection.fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0 ||
+        bytes < sizeof info) {
+      return 0;
+    }
+    return static_cast<int64_t>(info.bytes_received);
+  }
+  void Close(const Connection& connection) override {
+    // gRPC may close the descriptor at any time, and another file may get its number. A copy stays
+    // what it is.
+    const FileDescriptor copy(dup(connection.fd));
+    if (!copy.valid() || SocketBehind(copy.get()) != connection.socket) return;
+    shutdown(copy.get(), SHUT_RDWR);
+    // What has arrived would still be read. A MiB of it can become a hundred.
+    while (recv(copy.get(), nullptr, kDiscard, MSG_TRUNC | MSG_DONTWAIT) > 0) {
+    }
+  }
+};
+
+}  // namespace
+
+uint64_t SocketBehind(int fd) {
+  struct stat found = {};
+  return fstat(fd, &found) == 0 && S_ISSOCK(found.st_mode) ? found.st_ino : 0;
+}
+
+Surroundings& Surroundings::Real() {
+  static RealSurroundings real;
+  return real;
+}
+
+void MemoryGuard::Look(absl::Duration now, const std::vector<Connection>& open) {
+  if (now - looked_ < kInterval) return;
+  looked_ = now;
+  const int64_t resident = surroundings_.Resident();
+  if (resident <= bound_) {
+    lowest_ = resident;
+    sent_.clear();
+    return;
+  }
+  Measure(open);
+  lowest_ = lowest_ == 0 ? resident : std::min(lowest_, resident);
+  if (resident - lowest_ < bound_ / kStep || now - closed_at_ < kPause) return;
+  if (!CloseBusiest(open, resident)) return;
+  closed_at_ = now;
+  lowest_ = resident;
+}
+
+void MemoryGuard::Measure(const std::vector<Connection>& open) {
+  std::map<uint64_t, Sent> sent;
+  for (const Connection& connection : open) {
+    const int64_t received = surroundings_.Received(connection);
+    // What one sent before the first look counts for nothing, unless it came since then.
+    const auto before = sent_.find(connection.socket);
+    Sent& own = sent[connection.socket];
+    own.received = received;
+    if (before != sent_.end()) {
+      own.lately = before->second.lately * 7 / 8 +
+                   static_cast<double>(std::max<int64_t>(0, received - before->second.received));
+    } else if (!sent_.empty()) {
+      own.lately = static_cast<double>(received);
+    }
+  }
+  sent_ = std::move(sent);
+}
+
+bool MemoryGuard::CloseBusiest(const std::vector<Connection>& open, int64_t resident) {
+  const auto busiest =
+      std::max_element(open.begin(), open.end(), [this](const Connection& a, const Connection& b) {
+        return sent_[a.socket].lately < sent_[b.socket].lately;
+      });
+  if (busiest == open.end() || sent_[busiest->socket].lately < static_cast<double>(kQuietBytes)) {
+    return false;
+  }
+  surroundings_.Close(*busiest);
+  sent_[busiest->socket].lately = 0;
+  ++closed_;
+  if (looked_ - told_ >= kTell) {
+    told_ = looked_;
+    spdlog::warn(
+        "connection closed from={}: found {} MiB of memory and growing, expected at most {} "
+        "({}), and it had sent most",
+        busiest->machine, resident >> 20, bound_ >> 20, limits::kMemoryBytes.flag);
+  }
+  return true;
+}
+
+}  // namespace stretto::service
