@@ -30,6 +30,10 @@ void AddLimitFlags(CLI::App& app, Limits& limits) {
                  "streams (job watch, job logs, job trace) that users may have open at once")
       ->check(Integer(1, 1'000'000).description("1 to 1000000"))
       ->capture_default_str();
+  app.add_option(limits::kStreamsOfUser.flag, limits.most_streams_of_user,
+                 "streams that one user, or without TLS one machine, may have open at once")
+      ->check(Integer(1, 1'000'000).description("1 to 1000000"))
+      ->capture_default_str();
   app.add_option(limits::kAuditBytes.flag, limits.max_audit_bytes,
                  "bytes of the audit log after which a new one begins; four older ones are kept")
       ->check(Integer(int64_t{1} << 12, int64_t{1} << 40).description("4096 to 1099511627776"))

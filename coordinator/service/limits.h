@@ -12,6 +12,7 @@ namespace stretto::service {
 struct Limits {
   int64_t max_spec_bytes = limits::kSpecBytes.value;
   int64_t most_streams = limits::kUserStreams.value;
+  int64_t most_streams_of_user = limits::kStreamsOfUser.value;
   int64_t most_connections = limits::kConnections.value;
   int64_t most_connections_of_machine = limits::kConnectionsOfMachine.value;
   int64_t max_memory_bytes = limits::kMemoryBytes.value;

@@ -74,7 +74,8 @@ class TraceReading final : public Stream, public RunFilePort {
   void Begin(const Call& call) {
     hub_.Add(this);
     deadline_ = hub_.Monotonic() + absl::Seconds(limits::kPageSeconds.value);
-    if (const absl::Status status = hub_.AdmitStream(); !status.ok()) return End(status);
+    user_ = call.counted_for();
+    if (const absl::Status status = hub_.AdmitStream(user_); !status.ok()) return End(status);
     admitted_ = true;
     absl::StatusOr<coordinator::JobRecord> job = LookUpJob(hub_, call, query_.name);
     if (!job.ok()) return End(job.status());
@@ -100,7 +101,7 @@ class TraceReading final : public Stream, public RunFilePort {
     hub_.CloseLog(stream_, true);
     stream_ = 0;
     hub_.Remove(this);
-    if (admitted_) hub_.ReleaseStream();
+    if (admitted_) hub_.ReleaseStream(user_);
     std::exchange(done_, nullptr)(std::move(result));
     hub_.loop().Post([self = std::move(self_)] {});
   }
@@ -118,6 +119,7 @@ class TraceReading final : public Stream, public RunFilePort {
   int32_t rank_ = 0, last_rank_ = 0;
   int64_t stream_ = 0;  // of the current rank; 0: none
   absl::Duration deadline_;
+  std::string user_;  // that the stream counts for
   bool admitted_ = false;
   int64_t bytes_ = 0;  // of the records
   TraceRecords records_;

@@ -22,6 +22,12 @@ inline constexpr Limit kUserStreams{"open streams of users: watches, logs, trace
                                     "--max-streams",
                                     "the stream is refused",
                                     "LimitsTest.StreamsAreBoundedAndAnEndedOneMakesRoom"};
+inline constexpr Limit kStreamsOfUser{"open streams of one user, or without TLS of one machine",
+                                      500,
+                                      kCount,
+                                      "--max-streams-of-user",
+                                      "the stream is refused",
+                                      "LimitsTest.StreamsOfOneUserAreBounded"};
 inline constexpr Limit kWaitingJobs{"jobs of all projects that wait",
                                     20'000,
                                     kCount,
@@ -289,6 +295,7 @@ inline constexpr Limit kPageTraceBytes{
 inline constexpr const Limit* kAllLimits[] = {
     &limits::kSpecBytes,
     &limits::kUserStreams,
+    &limits::kStreamsOfUser,
     &limits::kWaitingJobs,
     &limits::kQuotaDevices,
     &limits::kQuotaQueued,

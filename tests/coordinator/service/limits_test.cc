@@ -242,6 +242,26 @@ TEST_F(LimitsTest, AMessageThatIsNestedTooDeepIsRefused) {
   MustCreate("gpt");  // and everybody else is served
 }
 
+// Without TLS a user is a machine. UsersStreamsTest has users with certificates.
+TEST_F(LimitsTest, StreamsOfOneUserAreBounded) {
+  RestartWith({.most_streams_of_user = 1});
+  MustCreate("gpt");
+  v1alpha1::WatchJobRequest request;
+  request.set_name("jobs/gpt");
+  v1alpha1::WatchJobResponse response;
+  grpc::ClientContext first, second;
+  SetDeadline(&first);
+  const auto one = jobs_->WatchJob(&first, request);
+  ASSERT_TRUE(one->Read(&response));
+  SetDeadline(&second);
+  const auto two = jobs_->WatchJob(&second, request);
+  EXPECT_FALSE(two->Read(&response));
+  EXPECT_REFUSED(two->Finish(), StatusCode::RESOURCE_EXHAUSTED, "TOO_MANY_STREAMS",
+                 "found 1 open streams of \"127.0.0.1\"", "--max-streams-of-user");
+  first.TryCancel();
+  one->Finish();
+}
+
 TEST_F(LimitsTest, RequestIdsAreBounded) {
   FakeWorker worker(*workers_, "w0");
   worker.Register();

@@ -42,6 +42,7 @@ class TlsServiceTest : public ::testing::Test {
     options.listen = "127.0.0.1:0";
     options.tick = absl::Milliseconds(20);
     options.tls = ca_.Write(folder_, "coordinator", tls::kCoordinatorCertificate);
+    options.limits = limits_;
     options.tls_crl = tls_crl_;
     options.tokens = tokens_;
     options.audit_log = folder_ + "/audit.log";
@@ -118,6 +119,7 @@ class TlsServiceTest : public ::testing::Test {
   GoldenMessages golden_{"stretto-coordinator"};
   std::string folder_;
   tls::TestCa ca_;
+  Limits limits_;                 // as of the next Start
   std::string tls_crl_, tokens_;  // as of the next Start
   int callers_ = 0;
   std::ostringstream log_;
