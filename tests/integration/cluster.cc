@@ -123,6 +123,7 @@ void ClusterTest::StartCoordinator(const Arguments& flags) {
   const std::string line = coordinator_->AwaitLine("listening ");
   grpc_port_ = Fact(line, "grpc");
   metrics_port_ = Fact(line, "metrics");
+  if (absl::StrContains(line, " page=")) page_port_ = Fact(line, "page");
 }
 
 Arguments ClusterTest::WorkerArgv(const std::string& name, int slots,

@@ -118,6 +118,7 @@ class ClusterTest : public ::testing::Test {
   std::string checkpoint_root_;
   std::string listen_ = "127.0.0.1";  // of the coordinator
   std::string grpc_port_ = "0", metrics_port_ = "0";
+  std::string page_port_ = "0";                      // with --page-listen
   std::map<std::string, std::string> worker_ports_;  // of their metrics
 
  private:

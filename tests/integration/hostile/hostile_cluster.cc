@@ -53,7 +53,7 @@ HostileCluster::HostileCluster(bool tls) : tls_(tls) {
     user_ = Write("user-tls", tls::kUserCertificate);
     Arguments flags = Flags(Write("coordinator-tls", tls::kCoordinatorCertificate));
     EXPECT_TRUE(WriteFileAtomic(Path("ca.crl"), ca_.RevocationList({kRevokedSerial})).ok());
-    flags.insert(flags.end(), {"--tls-crl", Path("ca.crl")});
+    flags.insert(flags.end(), {"--tls-crl", Path("ca.crl"), "--page-listen", "127.0.0.1:0"});
     StartCoordinator(flags);
     StartWorker("node-a", 2, Flags(Write("node-a-tls", tls::WorkerCertificate("node-a"))));
   } else {

@@ -55,11 +55,13 @@ class HostileCluster final : public ClusterTest {
   // `stretto`, as the user.
   Outcome Run(Arguments arguments);
 
+  using ClusterTest::CheckpointFolder;
   using ClusterTest::coordinator;
   using ClusterTest::Fetch;
   using ClusterTest::folder_;
   using ClusterTest::grpc_port_;
   using ClusterTest::metrics_port_;
+  using ClusterTest::page_port_;
   using ClusterTest::Path;
   using ClusterTest::RunFolder;
   using ClusterTest::StartWorker;

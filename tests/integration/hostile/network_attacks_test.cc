@@ -102,6 +102,7 @@ void PrintTo(const Port& port, std::ostream* out) { *out << port.name; }
 const std::vector<Port> kPorts = {
     {"Grpc", "the coordinator", false, [](HostileCluster& c) { return c.grpc_port_; }},
     {"Tls", "a coordinator with TLS", true, [](HostileCluster& c) { return c.grpc_port_; }},
+    {"Page", "the port of --page-listen", true, [](HostileCluster& c) { return c.page_port_; }},
     {"Metrics", "the coordinator's metrics port", false,
      [](HostileCluster& c) { return c.metrics_port_; }},
     {"WorkerMetrics", "a worker's metrics port", false,
@@ -408,7 +409,7 @@ TEST_F(Streams, WatchesThatNobodyReads) {
 }
 
 TEST_F(Streams, LogsThatNobodyReads) {
-  Try("1,000 logs that are followed and never read");
+  Try("2,500 logs that are followed and never read");
   v1alpha1::StreamJobLogsRequest request;
   request.set_name("jobs/victim");
   request.set_follow(true);
