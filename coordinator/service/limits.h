@@ -19,6 +19,9 @@ struct Limits {
   int64_t max_audit_bytes = limits::kAuditBytes.value;
   absl::Duration handshake = absl::Seconds(limits::kHandshakeSeconds.value);
   absl::Duration idle = absl::Seconds(limits::kIdleSeconds.value);
+  // After this time a connection takes no new calls, and with `age_grace` more its calls end.
+  absl::Duration age = absl::Seconds(limits::kAgeSeconds.value);
+  absl::Duration age_grace = absl::Minutes(10);
   // To a worker. No flag changes it, because workers of every release accept that much.
   int64_t max_message_bytes = limits::kMessageBytes.value;
 };

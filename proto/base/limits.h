@@ -164,6 +164,18 @@ inline constexpr Limit kIdleSeconds{"connection without a call",
                                     "",
                                     "the connection is closed; clients open another",
                                     "FrontServiceTest.IdleConnectionsAreClosed"};
+inline constexpr Limit kAgeSeconds{"age of a connection",
+                                   86'400,
+                                   kSeconds,
+                                   "",
+                                   "new calls take another one; open ones end after 600 s more",
+                                   "FrontServiceTest.ACallWhoseMessageNeverEndsIsClosed"};
+inline constexpr Limit kMetadataBytes{"headers of a call",
+                                      int64_t{8} << 10,
+                                      kBytes,
+                                      "",
+                                      "the call is refused",
+                                      "FrontServiceTest.HeadersOfACallAreBounded"};
 
 // ---- messages
 // gRPC's own default, said on every hop so that no two differ.
@@ -321,6 +333,8 @@ inline constexpr const Limit* kAllLimits[] = {
     &limits::kMemoryBytes,
     &limits::kHandshakeSeconds,
     &limits::kIdleSeconds,
+    &limits::kAgeSeconds,
+    &limits::kMetadataBytes,
     &limits::kMessageBytes,
     &limits::kMessageDepth,
     &limits::kJsonDepth,

@@ -14,10 +14,12 @@
 
 #include "absl/time/clock.h"
 #include "tests/coordinator/service/harness.h"
+#include "tests/integration/hostile/http2_frames.h"
 
 namespace stretto::service {
 namespace {
 
+namespace http2 = integration::http2;
 using ::testing::HasSubstr;
 
 // Connects to 127.0.0.1:`port` from 127.0.0.`from`.
@@ -192,6 +194,54 @@ TEST_F(FrontServiceTest, IdleConnectionsAreClosed) {
   absl::SleepFor(absl::Seconds(2));
   MustCreate("gpt");
   EXPECT_EQ(worker.Assigned().job_id(), "gpt");
+}
+
+// A unary call begins at gRPC, and is a call, before the coordinator learns of it.
+TEST_F(FrontServiceTest, ACallWhoseMessageNeverEndsIsClosed) {
+  RestartWith({.age = absl::Seconds(1), .age_grace = absl::Seconds(1)});
+  FakeWorker worker(*workers_, "w0");
+  ASSERT_TRUE(worker.Register().has_registered());
+  const FileDescriptor half = Dial(server_->port());
+  const std::string hello = absl::StrCat(
+      http2::Begin(),
+      http2::Frame(http2::kHeaders, http2::kEndHeaders, 1,
+                   http2::Call("/stretto.v1alpha1.JobService/GetJob")),
+      http2::Frame(http2::kData, 0, 1, http2::Number(0, 1) + http2::Number(1000) + "abc"));
+  ASSERT_EQ(send(half.get(), hello.data(), hello.size(), 0), static_cast<ssize_t>(hello.size()));
+  EXPECT_LT(TimeUntilClosed(half), absl::Seconds(20));
+  // A worker whose session has ended so opens another on a new connection.
+  while (worker.Next().message_case() != v1alpha1::CoordinatorMessage::MESSAGE_NOT_SET) {
+  }
+  EXPECT_EQ(worker.Ended().error_code(), grpc::StatusCode::UNAVAILABLE);
+  FakeWorker again(*workers_, "w0");
+  EXPECT_TRUE(again.Register().has_registered());
+}
+
+TEST_F(FrontServiceTest, HeadersOfACallAreBounded) {
+  MustCreate("gpt");
+  grpc::ClientContext watching;
+  SetDeadline(&watching);
+  v1alpha1::WatchJobRequest request;
+  request.set_name("jobs/gpt");
+  const auto watch = jobs_->WatchJob(&watching, request);
+  v1alpha1::WatchJobResponse response;
+  ASSERT_TRUE(watch->Read(&response));
+  for (const size_t bytes :
+       {size_t{9} << 10, size_t{12} << 10, size_t{15} << 10, size_t{20} << 10, size_t{100} << 10}) {
+    grpc::ClientContext context;
+    SetDeadline(&context);
+    context.AddMetadata("long", std::string(bytes, 'x'));
+    v1alpha1::GetJobRequest get;
+    get.set_name("jobs/gpt");
+    v1alpha1::Job job;
+    EXPECT_EQ(jobs_->GetJob(&context, get, &job).error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED)
+        << bytes;
+  }
+  // Other calls of the connection continue.
+  v1alpha1::Job job;
+  EXPECT_TRUE(Get("jobs/gpt", &job).ok());
+  watching.TryCancel();
+  EXPECT_EQ(watch->Finish().error_code(), grpc::StatusCode::CANCELLED);
 }
 
 // As many connections without a byte as a small limit of descriptors allows, all closed again.
