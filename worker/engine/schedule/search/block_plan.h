@@ -9,7 +9,7 @@
 namespace stretto {
 
 // The most items of one queue in a block. More of them change no plan of the models and links of
-// FindWeaveTest.LongerBlocksAreNoShorter, and multiply the time of the search.
+// LongerBlocksTest.AreNoShorter, and multiply the time of the search.
 inline constexpr int kMostBlockItems = 8;
 
 // The embedding of the next micro-batch is the first of forward.
