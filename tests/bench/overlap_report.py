@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Puts what `stretto-bench overlap` and its peer measured into one JSON file and prints a table.
 
-Adds to the object of `stretto-bench overlap` the peer's, as "peer", and to each schedule its
-comparison with the peer's fastest variant. Exit 1 when a collective is so small that the link's
-burst matters.
+Adds to the object of `stretto-bench overlap` the peer's, as "peer", to each schedule its comparison
+with the peer's fastest variant, and "figures" of a schedule that weaves (overlap_figures.py). Exit 1
+when a collective is so small that the link's burst matters.
 """
 
 import argparse
@@ -15,6 +15,7 @@ import statistics
 import sys
 
 import disturbed
+import overlap_figures
 
 # Of a collective of a layer. The token bucket can fill up before each of them.
 LEAST_BURSTS = 20
@@ -106,6 +107,8 @@ def print_report(report):
               f"t_ideal_step {s['t_ideal_step']:.3f} s   t_ideal_phase {s['t_ideal_phase']:.3f} s   "
               f"t_ideal_pairs {s['t_ideal_pairs']:.3f} s")
         print(table(report))
+    if report["figures"]:
+        print(overlap_figures.text(report["figures"], s["t_comm"] / s["t_comp"]))
     if report["disturbed"]:
         print(disturbed.text(report))
     peer = report["peer"]
@@ -140,6 +143,7 @@ def main():
             disturbed.add(report, v["name"], [row[2] for row in v["samples"]])
     for result in report["schedules"]:
         result["peer"] = compare(result, report["peer"], bool(report["disturbed"]))
+    report["figures"] = overlap_figures.figures(report)
     if report["least_collective_bytes"] < LEAST_BURSTS * o.burst:
         report["errors"].append(
             f"a collective of a layer sends {report['least_collective_bytes']} bytes, expected at "

@@ -39,6 +39,14 @@ def percentile(values, share):
     return values[math.ceil(len(values) * share) - 1]
 
 
+def statistics_of(errors):
+    """The median, the 95th percentile and the maximum of the absolute errors, and the mean of the
+    signed ones."""
+    sizes = [abs(error) for error in errors]
+    return {"median": statistics.median(sizes), "p95": percentile(sizes, 0.95), "max": max(sizes),
+            "signed mean": statistics.mean(errors)}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -55,10 +63,9 @@ def main():
     if not rows:
         print("no row is left", file=sys.stderr)
         return 1
-    sizes = [abs(error) for _, error in rows]
-    print(f"{len(rows)} rows: median {statistics.median(sizes):.1%}, p95 "
-          f"{percentile(sizes, 0.95):.1%}, max {max(sizes):.1%}, signed mean "
-          f"{statistics.mean(error for _, error in rows):+.1%}")
+    of = statistics_of([error for _, error in rows])
+    print(f"{len(rows)} rows: median {of['median']:.1%}, p95 {of['p95']:.1%}, max {of['max']:.1%}, "
+          f"signed mean {of['signed mean']:+.1%}")
     return 0
 
 
