@@ -77,6 +77,8 @@ std::string Summary(const SimOptions& options, const SimFigures& figures) {
     };
     plan(GivenPlanName(options), cell.given_seconds, cell.given_fits ? "" : ", more memory");
     plan(kFoundPlanName, cell.seconds, cell.exact ? ", shortest" : "");
+    for (const FoundWeave& blocks : figures.blocks)
+      plan("blocks", blocks.seconds, ", with barriers");
     time("cell, lower bound", cell.lower_bound, "of every plan, no contention");
   }
   time("t_comp", figures.t_comp, "");
@@ -142,6 +144,7 @@ std::string Json(const SimOptions& options, const SimFigures& figures) {
   for (const FoundWeave& cell : figures.cells) {
     json["played_plan"] = PlayedPlanName(options);
     json["cell"] = CellJson(options, cell);
+    for (const FoundWeave& blocks : figures.blocks) json["cell"]["blocks_seconds"] = blocks.seconds;
   }
   for (const LedgerEntry& entry : step.ledger.entries) {
     json["ledger"].push_back({{"part", NameOf(entry.part)},

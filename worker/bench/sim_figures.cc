@@ -78,6 +78,10 @@ absl::StatusOr<SimFigures> RunSim(EngineSpec spec, const CostModel& cost, bool f
   if (FindSchedule(spec.schedule.name)->weaves) {
     ASSIGN_OR_RETURN(const RankPlan given, DraftPlan(spec, 0));
     ASSIGN_OR_RETURN(figures.cells, FindWeaves({&given.step}, cost, spec.schedule.weave));
+    if (spec.model.layers * static_cast<int>(spec.schedule.slices.size()) <= kMostBlockLayers) {
+      ASSIGN_OR_RETURN(figures.blocks,
+                       FindWeaves({&given.step}, cost, spec.schedule.weave, WeaveForm::kBlocks));
+    }
     if (find_plan) spec.schedule.weave = PrintWeaves(figures.cells);
   }
   ASSIGN_OR_RETURN(RankPlan plan, BuildPlan(spec, 0));

@@ -43,6 +43,8 @@ struct SimFigures {
   // Of a schedule that weaves. The plan of the spec is the given one, and the default plan if the
   // spec has none.
   std::vector<FoundWeave> cells;
+  // The plans that are the shortest with barriers; none beyond kMostBlockLayers.
+  std::vector<FoundWeave> blocks;
   double t_ideal_step = 0;  // max(t_comp + CPU time of communication, t_comm)
 };
 

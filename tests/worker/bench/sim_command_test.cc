@@ -128,6 +128,17 @@ TEST(SimCommandTest, TimesOfPlansHaveTheContentionOfTheStep) {
   EXPECT_EQ(shared["lower_bound_seconds"], alone["lower_bound_seconds"]);
 }
 
+// For cells of few layers; more of them take the search too long.
+TEST(SimCommandTest, APlanWithBarriersIsComparedWithTheOthers) {
+  const std::string flags = "--model gpt-10m --schedule helix --micro-batches 4 --gbps 1 --layers ";
+  const nlohmann::json alone = Figures(flags + "2")["cell"];
+  const nlohmann::json shared = Figures(flags + "2 --contention 0.3")["cell"];
+  EXPECT_GT(alone["blocks_seconds"], 1.001 * alone["found_seconds"].get<double>());
+  EXPECT_GT(shared["blocks_seconds"], 1.02 * alone["blocks_seconds"].get<double>());
+  EXPECT_FALSE(Figures(flags + "5")["cell"].contains("blocks_seconds"));
+  EXPECT_THAT(Sim(flags + "2").out, HasSubstr(", with barriers\ncell, lower bound"));
+}
+
 TEST(SimCommandTest, AFaultyPlanIsRefused) {
   const auto error = [](const std::string& flags) {
     const SimRun run = Sim(flags);

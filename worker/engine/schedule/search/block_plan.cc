@@ -2,7 +2,8 @@
 
 // Dynamic programming over states: the items played of each queue, and whether the last item of
 // forward, and of backward, has collectives that the next block begins with. Every block leads to a
-// later state, so states are finished in ascending order.
+// later state, so states are finished in ascending order. Nothing runs across a barrier, so what a
+// block takes depends on its state alone, also where computations and collectives contend.
 
 #include "worker/engine/schedule/search/block_plan.h"
 
@@ -23,14 +24,27 @@ constexpr int kFlights = 1 << kStrands;
 
 // An item as blocks see it.
 struct BlockItem {
-  double compute = 0;         // seconds up to the collectives that it ends with
-  double flight = 0;          // seconds of these
+  double flight = 0;          // seconds of the collectives that it ends with
+  int flight_kind = 0;        // of the last of these
   unsigned lanes = 0;         // of these, as bits
   bool mixed = false;         // it also communicates before
   PerQueue<int> behind = {};  // as of the cell
   // Of forward and backward, the items up to the last whose collectives it waits for.
   std::array<int, kStrands> lands = {};
 };
+
+// Computations of an item in a row that contend alike.
+struct Piece {
+  double seconds = 0;
+  int kind = 0;
+};
+
+// What is left of the collectives of a strand that a block began with.
+struct Flight {
+  double left = 0;
+  int kind = 0;
+};
+using Flights = std::array<Flight, kStrands>;
 
 struct State {
   double seconds = kNever;
@@ -45,6 +59,8 @@ class Blocks {
     std::vector<std::pair<int, int>> flight_of(cell.ops.size(), {-1, -1});  // queue, item
     for (int q = 0; q < kSegments; ++q) {
       for (const CellItem& item : cell.queues[Of(q)]) AddItem(q, item, &flight_of);
+      first_piece_[Of(q)].push_back(pieces_[Of(q)].size());
+      AddUp(q);
       size_[Of(q)] = static_cast<int>(items_[Of(q)].size());
     }
     for (int q = 0; q < kSegments; ++q) {
@@ -84,18 +100,36 @@ class Blocks {
     int cut = item.end;
     const auto communicates = [&](int op) { return cell_.ops[Of(op)].lane > 0; };
     while (q < kStrands && cut > item.begin && communicates(cut - 1)) --cut;
+    std::vector<Piece>& pieces = pieces_[Of(q)];
+    first_piece_[Of(q)].push_back(pieces.size());
     for (int op = item.begin; op < item.end; ++op) {
       const CellOp& at = cell_.ops[Of(op)];
       if (op < cut) {
-        block.compute += at.seconds;
+        // Nothing runs beside an item that communicates before its end.
+        const int kind = communicates(op) ? 0 : at.kind;
+        const bool joins = pieces.size() > first_piece_[Of(q)].back() && pieces.back().kind == kind;
+        if (!joins) pieces.push_back({.seconds = 0, .kind = kind});
+        pieces.back().seconds += at.seconds;
         block.mixed = block.mixed || communicates(op);
         continue;
       }
       block.flight += at.seconds;
+      block.flight_kind = at.kind;
       block.lanes |= 1u << static_cast<unsigned>(at.lane);
       (*flight_of)[Of(op)] = {q, static_cast<int>(items_[Of(q)].size())};
     }
     items_[Of(q)].push_back(block);
+  }
+
+  // Counts what the items of a queue compute.
+  void AddUp(int q) {
+    std::vector<double>& computed = computed_[Of(q)];
+    computed.push_back(0);
+    for (size_t i = 0; i < items_[Of(q)].size(); ++i) {
+      computed.push_back(computed.back());
+      for (size_t piece = first_piece_[Of(q)][i]; piece < first_piece_[Of(q)][i + 1]; ++piece)
+        computed.back() += pieces_[Of(q)][piece].seconds;
+    }
   }
 
   size_t Number(const PerQueue<int>& at, int flights) const {
@@ -123,7 +157,6 @@ class Blocks {
     BlockItem all;
     for (int i = from; i < to; ++i) {
       const BlockItem& item = items_[Of(q)][Of(i)];
-      all.compute += item.compute;
       all.flight = item.flight;
       all.lanes = item.lanes;
       all.mixed = all.mixed || item.mixed || (item.lanes != 0 && i + 1 < to);
@@ -136,7 +169,7 @@ class Blocks {
 
   void Try(const PerQueue<int>& from, int flights, const PerQueue<int>& to) {
     PerQueue<BlockItem> segments;
-    std::array<double, kStrands> landed = {};
+    Flights flying = {};
     int played = 0, next_flights = 0;
     bool mixed = false;
     for (int q = 0; q < kSegments; ++q) {
@@ -145,30 +178,34 @@ class Blocks {
       mixed = mixed || segments[Of(q)].mixed;
       if (q == kStrands) continue;
       if (segments[Of(q)].lanes != 0) next_flights |= 1 << q;
-      if ((flights >> q & 1) != 0) landed[Of(q)] = items_[Of(q)][Of(from[Of(q)] - 1)].flight;
+      if ((flights >> q & 1) == 0) continue;
+      const BlockItem& before = items_[Of(q)][Of(from[Of(q)] - 1)];
+      flying[Of(q)] = {.left = before.flight, .kind = before.flight_kind};
     }
     if (mixed && played > 1) return;
     if ((segments[0].lanes & segments[1].lanes) != 0) return;
     State& state = states_[Number(to, next_flights)];
     const double before = states_[Number(from, flights)].seconds;
+    double computes = 0;  // at least, in any order
+    for (size_t q = 0; q < kSegments; ++q)
+      computes += computed_[q][Of(to[q])] - computed_[q][Of(from[q])];
+    if (before + std::max({computes, flying[0].left, flying[1].left}) >= state.seconds) return;
     std::array<int, kSegments> turns;
     std::iota(turns.begin(), turns.end(), 0);
     do {
-      const double seconds = before + SecondsOf(segments, turns, from, to, landed, mixed);
+      const double seconds = before + SecondsOf(segments, turns, from, to, flying, mixed);
       if (seconds >= state.seconds) continue;
       state = {.seconds = seconds, .from = from, .flights_before = flights, .turns = turns};
     } while (std::next_permutation(turns.begin(), turns.end()));
   }
 
-  // Returns the time of a block whose collectives have landed at `landed`, kNever if a segment may
-  // not come there.
-  static double SecondsOf(const PerQueue<BlockItem>& segments,
-                          const std::array<int, kSegments>& turns, const PerQueue<int>& from,
-                          const PerQueue<int>& to, const std::array<double, kStrands>& landed,
-                          bool mixed) {
+  // Returns the time of a block that begins with these collectives, kNever if a segment may not
+  // come there.
+  double SecondsOf(const PerQueue<BlockItem>& segments, const std::array<int, kSegments>& turns,
+                   const PerQueue<int>& from, const PerQueue<int>& to, Flights flying,
+                   bool mixed) const {
     PerQueue<int> at = from;
-    const double all_landed = std::max(landed[0], landed[1]);
-    double now = mixed ? all_landed : 0;
+    double now = mixed ? Wait(std::max(flying[0].left, flying[1].left), &flying) : 0;
     for (int q : turns) {
       if (to[Of(q)] == from[Of(q)]) continue;
       const BlockItem& segment = segments[Of(q)];
@@ -177,12 +214,57 @@ class Blocks {
       }
       for (size_t r = 0; r < kStrands; ++r) {
         if (segment.lands[r] > from[r]) return kNever;
-        if (segment.lands[r] == from[r]) now = std::max(now, landed[r]);
+        if (segment.lands[r] == from[r]) now += Wait(flying[r].left, &flying);
       }
-      now += segment.compute;
+      const size_t end = first_piece_[Of(q)][Of(to[Of(q)])];
+      for (size_t i = first_piece_[Of(q)][Of(from[Of(q)])]; i < end; ++i)
+        now += Compute(pieces_[Of(q)][i], &flying);
       at[Of(q)] = to[Of(q)];
     }
-    return std::max(now, all_landed);
+    return now + std::max(flying[0].left, flying[1].left);
+  }
+
+  // Computes nothing for a time, which it returns.
+  static double Wait(double seconds, Flights* flying) {
+    for (Flight& flight : *flying) flight.left = std::max(0.0, flight.left - seconds);
+    return seconds;
+  }
+
+  // Returns the time of a computation beside collectives, each of which slows it down and is slowed
+  // down until one of them ends.
+  double Compute(const Piece& piece, Flights* flying) const {
+    double now = 0, left = piece.seconds;
+    while (left > 0) {
+      double rate = 1, next = kNever;
+      const Flight* first = nullptr;  // to land, if none does before the computation ends: none
+      std::array<double, kStrands> rates = {};
+      for (size_t r = 0; r < kStrands; ++r) {
+        const Flight& flight = (*flying)[r];
+        if (flight.left <= 0) continue;
+        const Contention& of = Together(piece.kind, flight.kind);
+        rate = std::min(rate, 1 - of.compute);
+        rates[r] = 1 - of.communication;
+        if (flight.left / rates[r] >= next) continue;
+        next = flight.left / rates[r];
+        first = &flight;
+      }
+      if (left / rate <= next) {
+        next = left / rate;
+        first = nullptr;
+      }
+      for (size_t r = 0; r < kStrands; ++r) {
+        Flight& flight = (*flying)[r];
+        flight.left = &flight == first ? 0 : std::max(0.0, flight.left - next * rates[r]);
+      }
+      left = first == nullptr ? 0 : left - next * rate;
+      now += next;
+    }
+    return now;
+  }
+  const Contention& Together(int computation, int collective) const {
+    static constexpr Contention kNone;
+    if (cell_.together.empty()) return kNone;
+    return cell_.together[Of(computation)][Of(collective)];
   }
 
   absl::StatusOr<CellPlan> PlanTo(PerQueue<int> at) const {
@@ -208,6 +290,9 @@ class Blocks {
   const CellItems& cell_;
   const int most_items_;
   PerQueue<std::vector<BlockItem>> items_;
+  PerQueue<std::vector<Piece>> pieces_;
+  PerQueue<std::vector<size_t>> first_piece_;  // of each item, and behind the last
+  PerQueue<std::vector<double>> computed_;     // seconds of the items before each, and of all
   PerQueue<int> size_ = {};
   std::vector<State> states_;  // by items played, then by flights
 };

@@ -19,12 +19,14 @@ inline constexpr int kMostBlockItems = 8;
 // segment of each queue, up to `most_items` items in a row, in the best of the six orders. A
 // segment waits for the collectives of its own strand, weight gradients for those that they need.
 // Only the last item of a segment may end with collectives. An item that communicates and then
-// computes has a block of its own.
+// computes has a block of its own. While a computation and collectives of a block run at once, all
+// of them are as slow as `together` of the cell says; a computation as the collective that slows it
+// down most.
 //
 // Exact, by dynamic programming over the items played, in time and memory proportional to the
 // product of the lengths of the queues: for cells of a few layers. The time of the plan is that
-// with barriers; without them its order takes no longer. Errors: InvalidArgument, if no sequence of
-// blocks plays all items.
+// with barriers; without them, and where nothing contends, its order takes no longer. Errors:
+// InvalidArgument, if no sequence of blocks plays all items.
 absl::StatusOr<CellPlan> BlockPlan(const CellItems& cell, int most_items = kMostBlockItems);
 
 }  // namespace stretto

@@ -7,13 +7,15 @@
 // Each queue keeps its order; a plan is a merge of them.
 // An item is what one word of a weave plan plays. Its operations run on the lanes of their own, and
 // a lane runs what it is given one after the other. An operation begins when its lane is free and
-// the operations of other lanes that it needs are done. There is no contention.
+// the operations of other lanes that it needs are done. What operations take from each other while
+// they run at once is in a cell, but only blocks know it (block_plan.h).
 
 #include <array>
 #include <cstdint>
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
+#include "worker/engine/cost/contention.h"
 
 namespace stretto {
 
@@ -28,6 +30,8 @@ struct CellOp {
   int lane = 0;                 // 0 computes, the others communicate
   double seconds = 0;           // finite and not negative
   std::vector<int> after = {};  // operations of other lanes, as indices of CellItems::ops
+  // Of a computation, a row of CellItems::together; of a collective, a column.
+  int kind = 0;
 };
 
 struct CellItem {
@@ -39,6 +43,8 @@ struct CellItems {
   int lanes = 1;
   std::vector<CellOp> ops;
   PerQueue<std::vector<CellItem>> queues;
+  // What a computation and a collective take from each other. Empty: nothing.
+  std::vector<std::vector<Contention>> together = {};
 
   size_t items() const {
     size_t count = 0;

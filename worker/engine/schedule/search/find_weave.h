@@ -16,15 +16,18 @@ namespace stretto {
 
 // Which orders a search considers. Events: every order of words, run as helix runs it. Blocks: the
 // published form, in which both strands wait for each other behind each block (Wang et al. 2024);
-// helix runs its plan without these barriers, which is no slower.
+// helix runs its plan without these barriers.
 enum class WeaveForm : uint8_t { kEvents, kBlocks };
 
-// Times are of the cell alone, from the first operation to the end of the last. Those of events and
-// of the given order are simulated with contention, on a link that saves up no burst. Of several
-// stages, they are those of the slowest one.
+// The most layers times slices for which the search of blocks takes about a second.
+inline constexpr int kMostBlockLayers = 4;
+
+// Times are of the cell alone, from the first operation to the end of the last, with contention, on
+// a link that saves up no burst. Of several stages, they are those of the slowest one; of blocks,
+// those of the first.
 struct FoundWeave {
   WeavePlan plan;
-  double seconds = 0;        // of blocks: with barriers and without contention
+  double seconds = 0;        // of blocks: with barriers
   bool exact = false;        // no plan of this form is shorter
   double lower_bound = 0;    // that no plan can beat, with contention or without
   WeavePlan given_plan;      // of the order that the step has
@@ -44,8 +47,8 @@ struct FoundWeave {
 // With contention, the search of events finds one order at the times of operations alone and one at
 // times that are longer by what operations lose at most. Of these and the given one, it returns the
 // one whose time is the least above the shortest of them, also where costs are off by kDoubt
-// (judge.h). The search of blocks ignores contention and doubt. Errors: InvalidArgument, if a step
-// has no cell of two passes, or the text is no weave plan.
+// (judge.h). The search of blocks is exact with contention, and ignores doubt. Errors:
+// InvalidArgument, if a step has no cell of two passes, or the text is no weave plan.
 absl::StatusOr<std::vector<FoundWeave>> FindWeaves(absl::Span<const StepProgram* const> stages,
                                                    const CostModel& cost,
                                                    absl::string_view given = "",

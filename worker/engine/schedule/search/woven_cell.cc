@@ -81,7 +81,11 @@ IdVector<OpId, Position> AddItems(const std::vector<WordItem>& items, WovenCell*
                        static_cast<int>(cell.ops.size())};
       const int next = static_cast<int>(lanes.size());
       const int lane = lanes.try_emplace(program.ops[op].lane, next).first->second;
-      cell.ops.push_back({.lane = lane, .seconds = woven->played.seconds[op]});
+      const OpKind kind = program.ops[op].kind;
+      cell.ops.push_back({.lane = lane,
+                          .seconds = woven->played.seconds[op],
+                          .kind = IsCollective(kind) ? static_cast<int>(InfoOf(kind).collective)
+                                                     : static_cast<int>(ClassOf(kind))});
       woven->ops.push_back(op);
     }
     cell.queues[q].push_back({.begin = begin, .end = static_cast<int>(cell.ops.size())});
@@ -90,6 +94,19 @@ IdVector<OpId, Position> AddItems(const std::vector<WordItem>& items, WovenCell*
   }
   cell.lanes = static_cast<int>(lanes.size());
   return positions;
+}
+
+// What each class of computation and each kind of collective take from each other.
+std::vector<std::vector<Contention>> TogetherOf(const Program& program, const CostModel& cost) {
+  std::vector<std::vector<Contention>> together(std::size(kComputeClasses),
+                                                std::vector<Contention>(std::size(kCollectives)));
+  for (const Op& op : program.ops) {
+    if (op.group >= 0) continue;
+    std::vector<Contention>& row = together[static_cast<size_t>(ClassOf(op.kind))];
+    for (const CollectiveInfo& collective : kCollectives)
+      row[static_cast<size_t>(collective.kind)] = cost.Together(op.kind, collective.kind);
+  }
+  return together;
 }
 
 // Adds the times that an operation has to wait for.
@@ -230,6 +247,7 @@ absl::StatusOr<WovenCell> WovenCellOf(const StepProgram& step, const WovenUnit& 
   const IdVector<OpId, std::vector<OpId>> waits = weaver.needs();
   KeepMemory(pace, &weaver);
   const IdVector<OpId, Position> positions = AddItems(ItemsOf(weaver), &woven);
+  woven.cell.together = TogetherOf(woven.played.program, cost);
   for (OpId op : weaver.ops().ids()) {
     if (positions[op].item < 0) continue;
     AddWaits(positions, op, waits[op], &woven.cell);

@@ -139,6 +139,54 @@ TEST(BlockPlanTest, TheShortestOfAllSequencesOfBlocks) {
   EXPECT_GT(narrow, 5);  // the most items of a block decide
 }
 
+// What each class of computation and each kind of collective take from each other.
+void AddContention(CellMaker* maker, CellItems* cell) {
+  for (CellOp& op : cell->ops) op.kind = maker->Below(2);
+  for (int computation : {0, 1}) {
+    cell->together.emplace_back();
+    for (int collective : {0, 1}) {
+      cell->together.back().push_back(
+          {.compute = 0.1 * maker->Below(6) * (1 + computation) / 2,
+           .communication = 0.1 * maker->Below(6) * (1 + collective) / 2});
+    }
+  }
+}
+
+TEST(BlockPlanTest, TheShortestOfAllSequencesOfBlocksThatContend) {
+  CellMaker maker(7);
+  int longer = 0, other = 0;
+  for (int run = 0; run < 150; ++run) {
+    CellItems cell = maker.Make({maker.Below(5), maker.Below(5), maker.Below(3), 0});
+    const absl::StatusOr<CellPlan> alone = BlockPlan(cell, 3);
+    AddContention(&maker, &cell);
+    const absl::StatusOr<CellPlan> blocks = BlockPlan(cell, 3);
+    ASSERT_TRUE(alone.ok() && blocks.ok()) << blocks.status() << " in run " << run;
+    EXPECT_NEAR(blocks->seconds, EveryBlocks(cell, 3).shortest(), 1e-9) << "run " << run;
+    EXPECT_GE(blocks->seconds, alone->seconds - 1e-9) << "run " << run;
+    longer += blocks->seconds > alone->seconds + 1e-9 ? 1 : 0;
+    other += blocks->order != alone->order ? 1 : 0;
+  }
+  EXPECT_GT(longer, 50);
+  EXPECT_GT(other, 10);
+}
+
+// A collective of 3 under a computation of 4: they share the rank until the collective has ended.
+TEST(BlockPlanTest, BothSidesLoseWhileBothRun) {
+  CellItems cell = {.lanes = 2, .ops = {}, .queues = {}};
+  cell.ops.push_back({.lane = 0, .seconds = 1});
+  cell.ops.push_back({.lane = 1, .seconds = 3, .after = {0}, .kind = 1});
+  cell.ops.push_back({.lane = 0, .seconds = 4, .kind = 1});
+  cell.queues[0] = {{.begin = 0, .end = 2}};
+  cell.queues[1] = {{.begin = 2, .end = 3, .behind = {1, 0, 0, 0}}};
+  EXPECT_EQ(BlockPlan(cell)->seconds, 1 + 4);
+  const Contention of = {.compute = 0.25, .communication = 0.5};
+  cell.together = {{{}, {}}, {{}, of}};
+  // The computation takes 4 / 0.75, and half a second of the collective passes in each of these.
+  EXPECT_NEAR(BlockPlan(cell)->seconds, 1 + 4 / 0.75 + (3 - 4 / 0.75 * 0.5), 1e-9);
+  cell.together = {{{}, of}, {{}, {}}};  // of another class of computation
+  EXPECT_EQ(BlockPlan(cell)->seconds, 1 + 4);
+}
+
 TEST(BlockPlanTest, BarriersCostTimeAndTheOrderWithoutThemDoesNot) {
   CellMaker maker(4);
   int longer = 0;

@@ -15,7 +15,7 @@ namespace stretto {
 class EveryBlocks {
  public:
   EveryBlocks(const CellItems& cell, int most_items)
-      : cell_(cell), most_items_(most_items), ends_(cell.ops.size(), kNotYet) {
+      : cell_(cell), most_items_(most_items), left_(cell.ops.size(), kNotYet) {
     Try(0);
   }
   double shortest() const { return shortest_; }
@@ -51,7 +51,7 @@ class EveryBlocks {
 
   void TryTurns(double start, const PerQueue<int>& from, const PerQueue<int>& counts) {
     const std::vector<int> flying = flying_;
-    const std::vector<double> ends = ends_;
+    const std::vector<double> left = left_;
     std::vector<size_t> turns;
     for (size_t q = 0; q < kSegments; ++q) {
       if (counts[q] > 0) turns.push_back(q);
@@ -62,18 +62,16 @@ class EveryBlocks {
       if (end != kNotYet) Try(end);
       at_ = from;
       flying_ = flying;
-      ends_ = ends;
+      left_ = left;
     } while (std::next_permutation(turns.begin(), turns.end()));
   }
 
   // Returns the end of a block, kNotYet if its segments may not be played so.
   double Play(double start, const std::vector<int>& flying, const PerQueue<int>& counts,
               const std::vector<size_t>& turns) {
-    double end = start, now = start;
-    for (int op : flying) {  // each on a lane of its own
-      ends_[static_cast<size_t>(op)] = start + OpAt(op).seconds;
-      end = std::max(end, ends_[static_cast<size_t>(op)]);
-    }
+    double now = start;
+    // Each on a lane of its own.
+    for (int op : flying) left_[static_cast<size_t>(op)] = OpAt(op).seconds;
     flying_.clear();
     unsigned lanes = 0;
     for (size_t q : turns) {
@@ -86,15 +84,16 @@ class EveryBlocks {
         for (int op = item.begin; op < item.end; ++op) {
           for (int earlier : OpAt(op).after) {
             if (OpAt(earlier).lane == 0) continue;
-            if (ends_[static_cast<size_t>(earlier)] == kNotYet) return kNotYet;
-            now = std::max(now, ends_[static_cast<size_t>(earlier)]);
+            const double left = left_[static_cast<size_t>(earlier)];
+            if (left == kNotYet) return kNotYet;
+            now += Elapse(left, flying, nullptr);
           }
         }
       }
       for (int i = first; i < last; ++i) {
         for (int op = ItemAt(q, i).begin; op < ItemAt(q, i).end; ++op) {
           if (OpAt(op).lane == 0) {
-            now += OpAt(op).seconds;
+            now += Compute(OpAt(op), flying);
             continue;
           }
           const unsigned lane = 1u << static_cast<unsigned>(OpAt(op).lane);
@@ -105,14 +104,53 @@ class EveryBlocks {
       }
       at_[q] = last;
     }
-    return std::max(end, now);
+    double last = 0;
+    for (int op : flying) last = std::max(last, left_[static_cast<size_t>(op)]);
+    return now + Elapse(last, flying, nullptr);
+  }
+
+  // What the two lose of their rates while both run.
+  Contention Together(const CellOp& computation, int collective) const {
+    if (cell_.together.empty()) return {};
+    return cell_.together[static_cast<size_t>(computation.kind)]
+                         [static_cast<size_t>(OpAt(collective).kind)];
+  }
+  // Lets the collectives run for a time, beside a computation or none, and returns the time.
+  double Elapse(double seconds, const std::vector<int>& flying, const CellOp* computation) {
+    for (int op : flying) {
+      const double lost = computation == nullptr ? 0 : Together(*computation, op).communication;
+      double& left = left_[static_cast<size_t>(op)];
+      left = std::max(0.0, left - seconds * (1 - lost));
+      if (left < 1e-12) left = 0;
+    }
+    return seconds;
+  }
+  // Returns how long a computation takes: from one end of a collective to the next at one rate.
+  double Compute(const CellOp& computation, const std::vector<int>& flying) {
+    double work = computation.seconds, took = 0;
+    while (work > 1e-12) {
+      double lost = 0;
+      for (int op : flying) {
+        if (left_[static_cast<size_t>(op)] > 0)
+          lost = std::max(lost, Together(computation, op).compute);
+      }
+      double seconds = work / (1 - lost);
+      for (int op : flying) {
+        const double left = left_[static_cast<size_t>(op)];
+        if (left > 0)
+          seconds = std::min(seconds, left / (1 - Together(computation, op).communication));
+      }
+      took += Elapse(seconds, flying, &computation);
+      work -= seconds * (1 - lost);
+    }
+    return took;
   }
 
   const CellItems& cell_;
   const int most_items_;
   PerQueue<int> at_ = {};
   std::vector<int> flying_;   // collectives that the next block begins with
-  std::vector<double> ends_;  // of collectives; kNotYet before their block
+  std::vector<double> left_;  // of collectives, in seconds alone; kNotYet before their block
   double shortest_ = std::numeric_limits<double>::infinity();
 };
 
