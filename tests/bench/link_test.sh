@@ -29,7 +29,7 @@ expect "which says what was found" grep -q "lo: found segments of 196608 bytes, 
 expect "a device that is not there is named" exits_with 2 "${segments[@]}" none 196608
 ip netns delete "stretto-$$-segments"
 
-small=(--gbps 2 --bench "$bench" --schedules "megatron_sync,domino_row" --repeats 1
+small=(--gbps 2 --bench "$bench" --schedules "megatron_sync,domino_row,helix" --repeats 1
   --layers 2 --hidden 256 --heads 4 --batch 12 --micro-batches 2 --burst-kb 128)
 "$script" "${small[@]}" --peer torch --json "$scratch/link.json" -- --slices 1,2 >"$scratch/table"
 code=$?
@@ -43,7 +43,7 @@ expect "it ends well or with a measuring error" test "$code" -le 1
 expect "the JSON holds what ran" python3 - "$scratch/link.json" <<'PYTHON'
 import json, sys
 report = json.load(open(sys.argv[1]))
-assert [s["schedule"] for s in report["schedules"]] == ["megatron_sync", "domino_row"], report
+assert [s["schedule"] for s in report["schedules"]] == ["megatron_sync", "domino_row", "helix"], report
 assert all(c["parity"] for c in report["searched"]), report["searched"]
 assert report["gbps"] == 2 and report["least_collective_bytes"] == 12 * 256 * 256 * 4, report
 assert report["work"]["micro_batches"] == 2, report["work"]
@@ -56,6 +56,18 @@ for schedule in report["schedules"]:
     # A machine that builds meanwhile disturbs the run, which then has no ratios.
     assert (schedule["slowdown"] is None) == any(
         not each["program"].startswith("torch") for each in report["disturbed"]), schedule
+# What only a schedule that weaves has.
+for schedule in report["schedules"]:
+    woven, calibrated = schedule["schedule"] == "helix", schedule["t_simulated"] is not None
+    assert (schedule["plan"] is not None) == woven, schedule
+    assert (schedule["plan_over_bound"] is not None) == (woven and calibrated), schedule
+    assert schedule["hidden_ceiling_paired"] <= 1, schedule
+    assert not calibrated or not woven or schedule["plan_over_bound"] > 0.99, schedule
+assert report["schedules"][2]["mixes_phases"], report
+figures = {f["figure"]: f for f in report["figures"]}
+paired, = (f for name, f in figures.items() if name.endswith("plan / t_ideal_pairs"))
+for figure in paired, figures["faster than the best domino_row"]:
+    assert (figure["value"] is None) == bool(report["disturbed"]), figure
 for error in report["errors"]:
     assert "expected at least 0.99 of" in error, error
 PYTHON
@@ -65,6 +77,9 @@ expect "a collective of a few bursts is an error" exits_with 1 "$script" --gbps 
 expect "which says what to change" grep -q "expected at least 20 times the link's burst of 262144: \
 raise --sequence or --batch, or lower --burst-kb" "$scratch/said"
 expect "the table has a row for each schedule" grep -q '^domino_row' "$scratch/table"
+expect "that of helix has its plan" grep -qE '^helix (default|found) ' "$scratch/table"
+expect "the figures follow the table" grep -qE '^helix, (default|found) plan / t_ideal_pairs ' \
+  "$scratch/table"
 
 # Two stages, on the same link.
 expect "stages run on it" exits_with 0 "$script" --gbps 2 --bench "$bench" --layout pp2 \
@@ -76,6 +91,7 @@ report = json.load(open(sys.argv[1]))
 assert [o["order"] for o in report["orders"]] == [
     "1f1b", "eager_1f1b", "1f1b_blocking", "gpipe", "interleaved_1f1b x 2", "slack"], report
 assert "skipped" in report["peer"] or len(report["peer"]["variants"]) == 3, report["peer"]
+assert not report["predicted"], report
 PYTHON
 # Two replicas.
 expect "replicas run on it" exits_with 0 "$script" --gbps 2 --bench "$bench" --layout dp2 \

@@ -44,6 +44,7 @@ nlohmann::ordered_json JsonOf(const PipelineOptions& options, const PipelineResu
        {"computation_loses", result.parts.contention.compute},
        {"transfer_loses", result.parts.contention.communication},
        {"transfer_over_forward", result.parts.transfer_seconds / result.parts.forward_seconds},
+       {"predicted", options.costs.has_value()},
        {"orders", nlohmann::ordered_json::array()}});
   bench::AddTo(&json, result.rounds);
   for (const OrderResult& order : result.orders) {
@@ -60,7 +61,7 @@ nlohmann::ordered_json JsonOf(const PipelineOptions& options, const PipelineResu
   return json;
 }
 
-std::string TableOf(const PipelineOptions&, const PipelineResult& result) {
+std::string TableOf(const PipelineOptions& options, const PipelineResult& result) {
   const bench::PipelineParts& parts = result.parts;
   std::string text = absl::StrFormat(
       "forward %.1f ms, backward %.1f ms, transfer %.1f ms (%.2f of forward)\n"
@@ -70,7 +71,7 @@ std::string TableOf(const PipelineOptions&, const PipelineResult& result) {
       parts.contention.communication * 100);
   const auto ratio = [&](double value) { return bench::RatioText(value, result.rounds.disturbed); };
   absl::StrAppendFormat(&text, "%-22s %12s %12s %12s %12s %12s\n", "order", "step", "step/ideal",
-                        "simulated", "speed-up", "of model's");
+                        options.costs ? "predicted" : "simulated", "speed-up", "of model's");
   const OrderResult* baseline = BaselineOf(result);
   for (const OrderResult& order : result.orders) {
     absl::StrAppendFormat(&text, "%-22s %9.1f ms %12s %12s", order.order.name, order.median() * 1e3,
