@@ -12,8 +12,9 @@ usage: gpu.sh [FLAGS] [CALL]
 Three calls, in this order; without one all three.
   truth    the checks; kernels with cuDNN's attention off and on; a step of 4 layers of full width, and its ledger against
            CUPTI's trace; the peers of both
-  step     the step of llama2-7b (of 16 layers below 130 GiB of memory) and its peer
-  overlap  where blocks run under a limit on SMs; schedules over an emulated link, leaving 0, 4, 8 and 16 SMs to collectives
+  step     the step of llama2-7b (of 16 layers below 130 GiB of memory) and its peer; compute-sanitizer's racecheck of attention's
+           tiles and of sliced steps
+  overlap  where blocks run under a limit on SMs; schedules over an emulated link, leaving 8, 0, 4 and 16 SMs to collectives
 Prints every row as soon as it is known, and a table of at most 60 lines last. A part that fails, ends too late or cannot run is
 a row with its reason. Figures are `verified` if every check that they need has passed with these programs on this device, else
 `unverified`.
@@ -21,10 +22,12 @@ a row with its reason. Figures are `verified` if every check that they need has 
                     its checks count, its measured choices of algorithms are used, its other results are kept
   --budget SECONDS  in all; a part that no longer fits is skipped (default: 540 for each call)
   --parts LIST      by comma, a name or the beginning of one (default: all of the call)
+  --list            prints the parts with the seconds that they are expected to take, and runs none
   --device-index N  of `stretto-bench devices` (default: 0)
   --bench FILE      stretto-bench (default: bin/stretto-bench here, else build/release/bin/stretto-bench of the tree)
   --dry-run         tiny shapes in f32: shows that all parts run and report, on an emulated device too
 environment:
+  STRETTO_COMPUTE_SANITIZER  compute-sanitizer (default: the one on PATH)
   STRETTO_PEER_PYTHON     a Python with PyTorch for CUDA (default: python3)
   STRETTO_CUDA_LIBRARIES  folders of CUDA's libraries to look in before CUDA's own and the Python's wheels
 Exit: 0; 1 a part failed or ended too late; 2 arguments; 77 there is no GPU, with the reason.
@@ -36,13 +39,14 @@ fail() { # CODE MESSAGE
   exit "$1"
 }
 
-out=gpu-results budget="" parts="" device_index=0 call="" dry_run=false
+out=gpu-results budget="" parts="" device_index=0 call="" dry_run=false list=false
 bench=$FOLDER/bin/stretto-bench
 [[ -x $bench ]] || bench=$FOLDER/../../build/release/bin/stretto-bench
 while (($# > 0)); do
   case $1 in
     -h | --help) usage; exit 0 ;;
     --dry-run) dry_run=true; shift ;;
+    --list) list=true; shift ;;
     --out | --budget | --parts | --device-index | --bench)
       (($# > 1)) || fail 2 "$1: found no value, expected one; see --help"
       name=${1#--}
@@ -72,8 +76,8 @@ RESULTS=$WORK/results
 libraries=$(cuda_libraries "$BIN/libstretto_cuda.so" "$PYTHON")
 # PyTorch has libraries of its own, which ours must not replace: only our programs see these folders.
 ours=(env "STRETTO_CUDA_LIBRARIES=$libraries" "LD_LIBRARY_PATH=$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}")
-devices=$(timeout -k 10 60 "${ours[@]}" "$bench" devices 2>&1) || { echo "skipped: ${devices#error: }"; exit 77; }
-device=$(sed -n "s/^$device_index  *//p" <<<"$devices")
+$list || devices=$(timeout -k 10 60 "${ours[@]}" "$bench" devices 2>&1) || { echo "skipped: ${devices#error: }"; exit 77; }
+device=$(sed -n "s/^$device_index  *//p" <<<"${devices-}")
 memory=$(sed -n 's/.* \([0-9]*\)\.[0-9] GiB$/\1/p' <<<"$device")
 
 # The work of the parts. 7B with f32 masters and moments is 113 GiB before activations.
@@ -82,12 +86,13 @@ full="--model llama2-7b --dtype bf16" layers=32 many="--repeats 10"
 brief="--warm-up-seconds 4 --seconds 8" long="--warm-up-seconds 10 --seconds 30" once="--warm-up-seconds 0 --seconds 0" cupti=1
 wide="--model llama2-7b --layers 4 --ranks 8 --batch 2 --micro-batches 8 --dtype bf16 --wire bf16 --repeats 1"
 tokens=65536 few=32768 alpha=12 peer_flags=""
-# GB/s of an all-reduce, and its blocks: as many as NCCL's channels, and the fewest that can move as much (37 GB/s each).
-links="270:16 270:8"
+# GB/s of an all-reduce, its blocks, and the SMs left to them, the best known first. As many blocks as NCCL has channels, and the
+# fewest that can move as much (37 GB/s each).
+links="270:8:8 270:8:0 270:8:4 270:8:16 270:16:16 270:16:0"
 if $dry_run; then
   full="--model llama-tiny --dtype f32 --sequence 16" layers=1 many="--limit-size 64 --working-set-mib 1 --repeats 1 --warm-up 0"
   brief=$once long=$once cupti="" tokens=32 few=32 alpha=50 peer_flags=--dry-run
-  links="270:2 270:1"
+  links="270:1:8 270:1:0 270:1:4 270:1:16 270:2:16 270:2:0"
   wide="--model llama-tiny --layers 1 --ranks 2 --batch 2 --micro-batches 2 --sequence 16 --repeats 1 --steps 1 --warm-up-steps 0"
 fi
 gpu="--device cuda --device-index $device_index --tuning $RESULTS/tuning"
@@ -95,33 +100,37 @@ peer="$PYTHON -u $FOLDER/torch_gpu_peer.py --device-index $device_index $peer_fl
 kernels="$bench kernels $gpu $full --layers $layers $many --micro-batch 2 --json {}"
 step="$bench step $gpu $full --micro-batch 1 --json {}"
 products=CudaProductsTest.* attention=*Cudnn*:*CudaAttention* room=SmRoomTest.*
+sanitizer=${STRETTO_COMPUTE_SANITIZER:-compute-sanitizer}
+race="$sanitizer --tool racecheck --error-exitcode 99"
 
-# CALL NAME NEEDS LIMIT CHECKS COMMAND: the part is skipped where less than NEEDS seconds are left, and has at most LIMIT. Its
-# figures need CHECKS, by comma; `-`: it is a check; `peer`: they are PyTorch's. {} is the file that it writes JSON to.
+# CALL NAME EXPECTED LIMIT CHECKS COMMAND: the part takes EXPECTED seconds or less where all is well; it is skipped where fewer are
+# left, and ended after LIMIT. Those EXPECTED of a call fit its budget (gpu_test.sh). Its figures need CHECKS, by comma; `-`: it
+# is a check; `peer`: they are PyTorch's. {} is the file that it writes JSON to.
 PARTS=(
-  "truth checks.kernels 20 100 - $BIN/kernels_cuda_test --gtest_filter=*:-$products:$attention:$room"
+  "truth checks.kernels 50 100 - $BIN/kernels_cuda_test --gtest_filter=*:-$products:$attention:$room"
   "truth checks.products 20 60 - $BIN/kernels_cuda_test --gtest_filter=$products"
-  "truth checks.cudnn 20 60 - $BIN/kernels_cuda_test --gtest_filter=$attention"
-  "truth checks.steps 20 100 - $BIN/cuda_steps_test"
-  "truth kernels.own 20 70 kernels,products env STRETTO_CUDNN=0 $kernels"
-  "truth kernels.cudnn 10 40 kernels,cudnn env STRETTO_CUDNN=1 $kernels --only attention"
-  "truth peer.kernels 20 60 peer $peer kernels --like $RESULTS/kernels.own.json --json {}"
-  "truth step.wide.own 20 70 kernels,products,steps env STRETTO_CUDNN=0 $step --layers $((layers > 4 ? 4 : layers)) --tokens $few $brief"
-  "truth step.wide.cudnn 20 70 kernels,products,cudnn,steps env STRETTO_CUDNN=1 $step --layers $((layers > 4 ? 4 : layers)) --tokens $few $brief"
-  "truth step.ledger 20 60 kernels,products,cudnn,steps env STRETTO_CUPTI=$cupti $step --layers $((layers > 4 ? 4 : layers)) --tokens $few $once"
-  "truth peer.step.wide 30 150 peer $peer step --like $RESULTS/step.wide.own.json --json {} $brief"
-  "step step.7b 60 200 kernels,products,cudnn,steps $step --layers $layers --tokens $tokens $long"
-  "step step.7b.selective 60 160 kernels,products,cudnn,steps $step --layers $layers --tokens $tokens --recompute selective $brief"
-  "step peer.step.7b 60 300 peer $peer step --like $RESULTS/step.7b.json $RESULTS/step.7b.selective.json --json {} $brief
+  "truth checks.cudnn 40 60 - $BIN/kernels_cuda_test --gtest_filter=$attention"
+  "truth checks.steps 60 100 - $BIN/cuda_steps_test"
+  "truth kernels.own 50 70 kernels,products env STRETTO_CUDNN=0 $kernels"
+  "truth kernels.cudnn 20 40 kernels,cudnn env STRETTO_CUDNN=1 $kernels --only attention"
+  "truth peer.kernels 40 60 peer $peer kernels --like $RESULTS/kernels.own.json --json {}"
+  "truth step.wide.own 50 70 kernels,products,steps env STRETTO_CUDNN=0 $step --layers $((layers > 4 ? 4 : layers)) --tokens $few $brief"
+  "truth step.wide.cudnn 50 70 kernels,products,cudnn,steps env STRETTO_CUDNN=1 $step --layers $((layers > 4 ? 4 : layers)) --tokens $few $brief"
+  "truth step.ledger 40 60 kernels,products,cudnn,steps env STRETTO_CUPTI=$cupti $step --layers $((layers > 4 ? 4 : layers)) --tokens $few $once"
+  "truth peer.step.wide 90 150 peer $peer step --like $RESULTS/step.wide.own.json --json {} $brief"
+  "step step.7b 110 150 kernels,products,cudnn,steps $step --layers $layers --tokens $tokens $long"
+  "step step.7b.selective 80 120 kernels,products,cudnn,steps $step --layers $layers --tokens $tokens --recompute selective $brief"
+  "step peer.step.7b 200 220 peer $peer step --like $RESULTS/step.7b.json $RESULTS/step.7b.selective.json --json {} $brief
     --variants compile.cudnn,compile.flash,eager.flash"
-  "overlap checks.room 20 60 - $BIN/kernels_cuda_test --gtest_filter=$room"
+  "step race.attention 60 70 - $race $BIN/kernels_cuda_test --gtest_filter=*/AttentionTilesTest.*/bf16"
+  "step race.steps 60 70 - $race $BIN/cuda_steps_test --gtest_filter=*/CudaStepsTest.*gpt_domino_row_tp2*"
+  "overlap checks.room 30 60 - $BIN/kernels_cuda_test --gtest_filter=$room"
 )
 for link in $links; do
-  for sms in 0 4 8 16; do
-    PARTS+=("overlap overlap.${link/:/x}.sms-$sms 20 130 kernels,products,cudnn,steps $bench overlap $gpu --collective-sms $sms $wide
-      --schedules megatron_sync,megatron_async,domino_row,helix --slices 1,2 --link-latency-us $alpha --link-gbytes ${link%:*}
-      --link-blocks ${link#*:}")
-  done
+  IFS=: read -r gbytes blocks sms <<<"$link"
+  PARTS+=("overlap overlap.${gbytes}x$blocks.sms-$sms 80 130 kernels,products,cudnn,steps $bench overlap $gpu --json {}
+    --collective-sms $sms $wide --schedules megatron_sync,megatron_async,domino_row,helix --slices 1,2
+    --link-latency-us $alpha --link-gbytes $gbytes --link-blocks $blocks")
 done
 NAMES=$(for part in "${PARTS[@]}"; do awk '{print $2; exit}' <<<"$part"; done)
 
@@ -138,6 +147,14 @@ for wanted in ${parts//,/ }; do
   grep -qE "^(peer\.)?${wanted//./\\.}" <<<"$NAMES" ||
     fail 2 "--parts: found '$wanted', expected some of $(tr '\n' ' ' <<<"$NAMES")"
 done
+
+if $list; then
+  for part in "${PARTS[@]}"; do
+    read -r -d '' -a words <<<"$part"
+    ! selected "${words[0]}" "${words[1]}" || printf '%-8s %-24s %4s s, at most %s s\n' "${words[@]:0:4}"
+  done
+  exit 0
+fi
 
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
@@ -228,21 +245,22 @@ reason_of() { # NAME
     grep -v '^$' "$RESULTS/$1.txt" | tail -1 | sed 's/^skipped: //' | cut -c1-300
   fi
 }
-run() { # CALL NAME NEEDS LIMIT CHECKS COMMAND...
-  local name=$2 needs=$3 limit=$4 checks=$5 command=("${@:6}") left=$((budget - 10 - SECONDS)) mark program
+run() { # CALL NAME EXPECTED LIMIT CHECKS COMMAND...
+  local name=$2 expected=$3 limit=$4 checks=$5 command=("${@:6}") left=$((budget - 10 - SECONDS)) mark program
   mark=$(mark_of "$checks")
   rm -f "$RESULTS/$name".{json,txt}
-  ((left >= needs)) || { note skipped "$name" 0 "" "$left s of the budget left, $needs s needed"; return; }
+  ! $dry_run || expected=1
+  ((left >= expected)) || { note skipped "$name" 0 "" "$left s of the budget left, $expected s needed"; return; }
   ((left > limit)) || limit=$left
   program=${command[0]}
   [[ $program != env ]] || program=${command[2]}
-  command -v "$program" >/dev/null || { note skipped "$name" 0 "" "no $program"; return; }
+  command -v "$program" >/dev/null || { note skipped "$name" 0 "" "no $program on this machine"; return; }
   command=("${command[@]//\{\}/$RESULTS/$name.json}")
   [[ $checks == peer ]] || command=("${ours[@]}" "${command[@]}")
   running=$name began=$SECONDS
   {
     exec 3>&1
-    [[ $name != overlap.* ]] || exec 3>"$RESULTS/$name.json" # what it prints for people is on standard error
+    [[ $name != overlap.* ]] || exec 3>/dev/null # the JSON, which is in a file; for people it uses standard error
     timeout -k 10 "$limit" "${command[@]}" 2>&1 >&3 &
     echo $! >"$WORK/pid"
     wait $!
@@ -272,6 +290,11 @@ ended() { # NAME CHECKS MARK LIMIT SECONDS CODE
     *)
       if [[ $1 == step.ledger ]] && grep -qE 'cannot open CUPTI|this build had no cupti' "$RESULTS/$1.txt"; then
         note skipped "$1" "$5" "" "$(reason_of "$1")"
+        return
+      fi
+      # Some machines, of clouds above all, do not let the sanitizer in, and then no test begins.
+      if [[ $1 == race.* ]] && ! grep -q '^\[==========\] Running' "$RESULTS/$1.txt"; then
+        note skipped "$1" "$5" "" "compute-sanitizer cannot watch a program here: $(reason_of "$1")"
         return
       fi
       failures=$((failures + 1))

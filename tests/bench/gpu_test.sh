@@ -48,7 +48,22 @@ PROGRAM
 chmod +x "$scratch/bin/program"
 for name in stretto-bench kernels_cuda_test cuda_steps_test; do ln -s program "$scratch/bin/$name"; done
 does() { echo "$2" >"$scratch/bin/$1.does"; }
-alone=(env STRETTO_PEER_PYTHON=/nowhere/python "$folder/gpu.sh" --out "$scratch/out" --bench "$scratch/bin/stretto-bench")
+alone=(env STRETTO_PEER_PYTHON=/nowhere/python STRETTO_COMPUTE_SANITIZER="$scratch/bin/sanitizer" "$folder/gpu.sh" --out "$scratch/out" --bench "$scratch/bin/stretto-bench")
+
+# The parts of a call in the order of what they are worth, and what they are expected to take.
+for call in truth step overlap; do
+  "${alone[@]}" --list "$call" >"$scratch/$call.list"
+  expect "the parts of $call fit its budget" awk -v call="$call" '
+    $1 != call || !($3 > 0) || !($7 > $3) {print "found " $0; wrong = 1}
+    {sum += $3}
+    END {if (NR == 0 || sum > 540 - 10) {print "found " sum + 0 " s of " NR " parts, expected at most 530 s"; wrong = 1}
+      exit wrong}' "$scratch/$call.list"
+done
+expect "a part of overlap is not begun to be killed" awk '$2 ~ /^overlap/ && $3 < 60 {wrong = 1} END {exit wrong}' \
+  "$scratch/overlap.list"
+expect "the best settings are first" test "$(awk '{printf "%s ", $2}' "$scratch/overlap.list" | cut -d' ' -f1-3)" = \
+  "checks.room overlap.270x8.sms-8 overlap.270x8.sms-0"
+expect "a list runs nothing" test ! -e "$scratch/bin/calls"
 
 expect "an unknown part is refused" exits_with 2 gpu --bench "$scratch/bin/stretto-bench" --parts kernels,fugue
 expect "the refusal names the parts" said "found 'fugue', expected some of checks.kernels checks.products"
@@ -61,7 +76,7 @@ does products 'printf "[  FAILED  ] CudaProductsTest.Bits (3 ms)\n[  FAILED  ] C
 does cudnn 'echo "[  SKIPPED ] 2 tests."; echo "[  PASSED  ] 0 tests."; exit'
 does cuda_steps_test 'echo "[ RUN      ] CudaStepsTest.Hangs"; exec sleep 600'
 # Truth in the order of its parts, with the time for the checks of steps cut short.
-sed 's/"truth checks.steps 20 100/"truth checks.steps 1 1/' "$folder/gpu.sh" >"$scratch/gpu.sh"
+sed 's/"truth checks.steps [0-9]* [0-9]* /"truth checks.steps 1 1 /' "$folder/gpu.sh" >"$scratch/gpu.sh"
 ln -s "$folder/gpu_table.py" "$folder/../../deploy/bundle/cuda_libraries.sh" "$scratch"
 expect "failed checks do not stop the figures" exits_with 1 env STRETTO_PEER_PYTHON=/nowhere/python bash "$scratch/gpu.sh" truth \
   --out "$scratch/out" --bench "$scratch/bin/stretto-bench"
@@ -72,7 +87,7 @@ for row in "passed: checks.kernels: 12 tests" \
   "passed: kernels.own unverified (checks.products: failed)" \
   "passed: kernels.cudnn unverified (checks.cudnn: skipped)" \
   "passed: step.wide.own unverified (checks.products: failed)" \
-  "skipped: peer.step.wide: no /nowhere/python"; do
+  "skipped: peer.step.wide: no /nowhere/python on this machine"; do
   expect "the row '$row'" said "$row"
 done
 expect "cuDNN is off and then on" test "$(grep -c '^kernels .*--only attention' "$scratch/bin/calls")" -eq 1
@@ -115,6 +130,23 @@ expect "room that collectives do not have" exits_with 1 "${alone[@]}" --parts ch
 expect "is a row of its own" said "failed: checks.room: exit code 1: 1 tests failed, the first: SmRoomTest.Products"
 rm "$scratch/bin/room.does"
 
+# Racecheck of a few tests, where there is a compute-sanitizer and it is let in.
+race() { "${alone[@]}" --parts race; }
+expect "without a sanitizer there is no check" exits_with 0 race
+expect "with the reason" said "skipped: race.attention: no $scratch/bin/sanitizer on this machine"
+sanitizer() { printf '#!/usr/bin/env bash\n%s\n' "$1" >"$scratch/bin/sanitizer"; chmod +x "$scratch/bin/sanitizer"; }
+sanitizer 'echo "device not supported"; exit 1'
+expect "one that is not let in" exits_with 0 race
+expect "says why" said "skipped: race.steps: compute-sanitizer cannot watch a program here: device not supported"
+sanitizer 'echo "[==========] Running 4 tests"; echo "RACECHECK SUMMARY: 1 hazard"; exit 99'
+expect "a hazard fails" exits_with 1 race
+expect "and is the reason" said "failed: race.steps: exit code 99: RACECHECK SUMMARY: 1 hazard"
+sanitizer 'echo "$*" >>"$0.calls"; shift 4; exec "$@"'
+expect "no hazard passes" exits_with 0 race
+expect "with the tests" said "passed: race.attention: 12 tests"
+expect "of steps too" grep -q '^--tool racecheck --error-exitcode 99 .*/cuda_steps_test --gtest_filter=.*domino_row' \
+  "$scratch/bin/sanitizer.calls"
+
 # What is measured when a part dies or the whole run is stopped comes home.
 does kernels 'echo "  12.5 us  fwd qkv gemm"; kill -SEGV $$'
 expect "a part that dies" exits_with 1 "${alone[@]}" --parts kernels.own,step.wide.own
@@ -135,7 +167,7 @@ unpack
 expect "with all rows in the archive" grep -q "step 1: 0.5 s" "$scratch/results/step.wide.own.txt"
 rm "$scratch"/bin/*.does
 expect "what no longer fits the budget is skipped" exits_with 0 "${alone[@]}" --parts overlap.270x8.sms-16 --budget 20
-expect "with the reason" grep -q "^skipped: overlap.270x8.sms-16 .* s of the budget left, 20 s needed" "$scratch/said"
+expect "with the reason" grep -q "^skipped: overlap.270x8.sms-16 .* s of the budget left, 80 s needed" "$scratch/said"
 
 # All three calls with the real program on the emulated device.
 mkdir "$scratch/dry"
@@ -143,6 +175,7 @@ cp "$bench" "$fakes/emulated/libstretto_cuda.so" "$scratch/dry"
 cp "$scratch/bin/program" "$scratch/dry/kernels_cuda_test"
 cp "$scratch/bin/program" "$scratch/dry/cuda_steps_test"
 export LD_LIBRARY_PATH=$fakes/driver
+export STRETTO_COMPUTE_SANITIZER=$scratch/bin/sanitizer
 dry() { "$folder/gpu.sh" --dry-run --out "$scratch/home" --bench "$scratch/dry/stretto-bench" "$1"; }
 for call in truth step; do
   expect "a dry run of $call" exits_with 0 dry $call
@@ -159,14 +192,14 @@ found = {row[2]: row[1] for row in rows}
 # A time below its bound fails the row, not its figures: the emulated device has a clock of its own, and others use this CPU.
 found |= {row[2]: "passed" for row in rows if row[1] == "failed" and " expected at least 0.99 of " in row[5]}
 names = re.findall(r'^  "(?:truth|step|overlap) (\S+)', pathlib.Path(sys.argv[2]).read_text(), re.M)
-names += [f"overlap.270x{blocks}.sms-{sms}" for blocks in (2, 1) for sms in (0, 4, 8, 16)]
+names += [f"overlap.270x{blocks}.sms-{sms}" for blocks, sms in ((1, 8), (1, 0), (1, 4), (1, 16), (2, 16), (2, 0))]
 assert set(names) == set(found) and len(names) == 23, (names, found)
 assert found.pop("step.ledger") == "skipped", rows  # no CUPTI sees the emulated device
 for name in found:
     assert found[name] in (("passed", "skipped") if name.startswith("peer.") else ("passed",)), (name, found)
 figures = json.loads((folder / "results/figures.json").read_text())
 assert all(f["value"] > 0 and f["mark"] == "unverified" for f in figures), figures
-measured = {name for name in found if not re.match("checks|peer", name)}
+measured = {name for name in found if not re.match("checks|race|peer", name)}
 assert {f["part"] for f in figures} == measured, measured
 PYTHON
 expect "its table has at most 60 lines" test "$(wc -l <"$scratch/home/table.txt")" -le 60
