@@ -5,20 +5,27 @@
 # it with any toolkit: attention uses tensor cores, kernels bound by memory load packs of 16 bytes,
 # and the emulated link does not spill and fits beside other blocks.
 #
-#   kernel_resources.sh NVCC ARCHITECTURE TABLE "-I FOLDER..." FILE...
+#   kernel_resources.sh NVCC ARCHITECTURE TABLE CACHE "-I FOLDER..." FILE...
 #
-# With STRETTO_REWRITE_KERNELS=1 it writes the table. Without nvdisasm (package cuda-nvdisasm, in PyPI nvidia-cuda-nvdisasm),
-# which prints instructions and the sizes of blocks, only what ptxas reports is checked.
+# With STRETTO_REWRITE_KERNELS=1 it writes the table. nvdisasm, which prints instructions and the sizes of blocks, is the
+# toolkit's, else that of nvdisasm.txt, which stays in CACHE. Where neither is there, only what ptxas reports is checked.
 set -uo pipefail
-nvcc=$1 architecture=$2 table=$3 includes=$4
-shift 4
-PATH=$(dirname "$nvcc"):$PATH
-disassembles=true
-command -v nvdisasm > /dev/null || disassembles=false
+nvcc=$1 architecture=$2 table=$3 cache=$4 includes=$5
+shift 5
 here=$(dirname "${BASH_SOURCE[0]}")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 version=$("$nvcc" --version | sed -n 's/.*release \([0-9.]*\),.*/\1/p')
+PATH=$(dirname "$nvcc"):$PATH
+disassembles=true
+if ! command -v nvdisasm > /dev/null; then
+  fetched=$(python3 -B "$here/fetch_nvdisasm.py" "$version" "$cache")
+  case $? in
+    0) PATH=$PATH:$fetched ;;
+    77) disassembles=false ;;
+    *) echo "$fetched"; exit 1 ;;
+  esac
+fi
 link=(64 512)  # registers of a thread and threads of a block of link.cu
 
 # File, kernel, bytes stored and loaded, reason. A kernel that spills no more must leave this list.
@@ -97,7 +104,7 @@ END
 # The columns of ptxas alone, where there are no others.
 columns() { if $disassembles; then cat "$1"; else cut -d'|' -f1-7 "$1"; fi; }
 if [[ ${STRETTO_REWRITE_KERNELS:-} == 1 ]]; then
-  $disassembles || { echo "found no nvdisasm, expected it beside $nvcc or in PATH"; exit 1; }
+  $disassembles || { echo "found no nvdisasm beside $nvcc or in PATH: $fetched"; exit 1; }
   cp "$work/table" "$table"
 elif grep -q "CUDA $version makes this for sm_$architecture\." "$table"; then
   diff <(columns "$table") <(columns "$work/table") || wrong "$table differs; STRETTO_REWRITE_KERNELS=1 writes it"
@@ -106,5 +113,5 @@ elif grep -q "CUDA $version makes this for sm_$architecture\." "$table"; then
 else
   echo "the table is not of CUDA $version for sm_$architecture; only the bounds were checked"
 fi
-$disassembles || echo "no nvdisasm: instructions, occupancy and room for the link were not checked"
+$disassembles || echo "no nvdisasm (${fetched#skipped: }): instructions, occupancy and room for the link were not checked"
 exit "$failed"
