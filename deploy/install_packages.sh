@@ -60,7 +60,7 @@ if [[ ${#missing[@]} -gt 0 ]]; then
 fi
 if $frontend; then
   echo "installing: headers of cuDNN's frontend in $headers" >&2
-  "${sudo[@]}" python3 -m pip install --quiet --no-deps --only-binary=:all: --implementation cp --python-version 3.11 \
+  "${sudo[@]}" python3 -m pip install --quiet --retries 1 --timeout 30 --no-deps --only-binary=:all: --implementation cp --python-version 3.11 \
     --platform manylinux_2_28_x86_64 --require-hashes --target "$headers" \
     -r "$(dirname "${BASH_SOURCE[0]}")/cudnn_frontend.txt"
 fi

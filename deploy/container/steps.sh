@@ -7,8 +7,8 @@
 #   steps.sh build BUILD PACKAGES        builds the rest and puts the Debian packages into PACKAGES
 #   steps.sh install PACKAGES            installs stretto from there, for a user of fixed number
 #
-# With CUDA_KEYRING, the address of NVIDIA's package cuda-keyring for this Debian, `plugin` brings the compiler, and `install`
-# installs the plug-in too, with the libraries that it opens. Environment:
+# With CUDA_KEYRING, the address of NVIDIA's package cuda-keyring for this Debian, `plugin` brings the compiler and cuDNN's headers
+# (those of its frontend from PyPI), and `install` installs the plug-in too, with the libraries that it opens. Environment:
 #   CUDA_VERSION        of the toolkit, as its packages write it (default: 13-0)
 #   CUDA_ARCHITECTURES  (default: 80;90a;100)
 #   SOURCE_DATE_EPOCH, STRETTO_COMMIT   date and commit that packages name (deploy/package/provenance.sh)
@@ -39,7 +39,9 @@ plugin() {  # SOURCE BUILD
   get dpkg-dev file
   if [[ -n "${CUDA_KEYRING:-}" ]]; then
     cuda_repository
-    get "cuda-nvcc-$cuda_version" "cuda-cudart-dev-$cuda_version" "libcublas-dev-$cuda_version" libnccl-dev
+    get "cuda-nvcc-$cuda_version" "cuda-cudart-dev-$cuda_version" "libcublas-dev-$cuda_version" libnccl-dev \
+      "libcudnn9-dev-cuda-${cuda_version%%-*}"
+    "$source/deploy/install_packages.sh" --with-cuda
     options=(-D STRETTO_CUDA=ON "-DSTRETTO_CUDA_ARCHITECTURES=${CUDA_ARCHITECTURES:-80;90a;100}"
       -D "CUDAToolkit_ROOT=/usr/local/cuda-${cuda_version/-/.}")
   fi
@@ -62,7 +64,8 @@ install() {  # PACKAGES
   get "$packages"/stretto_*.deb
   if [[ -n "${CUDA_KEYRING:-}" ]]; then
     cuda_repository
-    get "$packages"/stretto-cuda_*.deb "libcublas-$cuda_version" libnccl2
+    get "$packages"/stretto-cuda_*.deb "libcublas-$cuda_version" libnccl2 \
+      "libcudnn9-cuda-${cuda_version%%-*}" "cuda-nvrtc-$cuda_version"  # with which cuDNN compiles
   fi
   command install -d -o stretto -g stretto -m 0750 /var/lib/stretto
   forget

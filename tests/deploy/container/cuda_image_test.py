@@ -25,6 +25,8 @@ STAGE, IMAGE = "localhost/stretto-plugin", "localhost/stretto-cuda"
 # One, where users have three: device code is most of the time.
 ARCHITECTURE = "90a"
 SECONDS = 2400
+# Headers that this machine's build has, where deploy/install_packages.sh --with-cuda puts them.
+FRONTEND = pathlib.Path("/usr/local/share/cudnn-frontend")
 
 
 def libraries_of(plugin):
@@ -52,7 +54,8 @@ def stage_links_the_plugin(engine, toolkit, base, options):
     assert names == ["stretto_backend_plugin"], f"the plug-in exports {names}"
     sections = subprocess.run(["readelf", "-SW", plugin], capture_output=True, text=True, check=True).stdout
     assert ".nv_fatbin" in sections, f"the plug-in has no device code:\n{sections}"
-    assert b"ncclGetVersion" in plugin.read_bytes(), "the plug-in looks for no function of NCCL: its header was not there"
+    for function in (b"ncclGetVersion", b"cudnnGetVersion"):
+        assert function in plugin.read_bytes(), f"the plug-in looks for no {function.decode()}: its header was not there"
     engine.buildah("rm", container)
     engine.buildah("rmi", STAGE)
 
@@ -71,7 +74,8 @@ def image_has_the_libraries(engine, toolkit, base, options):
     assert f"libcublasLt.so.{toolkit.major} => /usr/local/cuda" in linked, linked
     # By its name alone, as the plug-in opens it.
     known = run("/sbin/ldconfig", "-p")
-    assert "libnccl.so.2 " in known, f"the image's loader knows no libnccl.so.2:\n{known}"
+    for library in ("libnccl.so.2", "libcudnn.so.9", f"libnvrtc.so.{toolkit.major}"):
+        assert f"{library} " in known, f"the image's loader knows no {library}:\n{known}"
     devices = run("stretto-bench", "devices")
     assert "no NVIDIA driver on this machine" in devices, f"expected only a driver to be missing, found:\n{devices}"
 
@@ -88,6 +92,8 @@ def main():
         keyring, version = make_archive(archive, toolkit)
         options = ["--volume", f"{archive}:{MOUNTED}:ro", "--build-arg", f"CUDA_KEYRING={keyring}",
                    "--build-arg", f"CUDA_VERSION={version}"]
+        if FRONTEND.is_dir():  # else a container fetches it
+            options += ["--volume", f"{FRONTEND}:{FRONTEND}:ro"]
         base = base_image(engine, SOURCE, FOLDER)
         stage_links_the_plugin(engine, toolkit, base, options)
         image_has_the_libraries(engine, toolkit, base, options)

@@ -21,6 +21,9 @@ PACKAGES = {
     "cuda-cudart-dev-{version}": (["cuda_runtime", "cuda_cccl", "cuda_culibos"], "development", ["cuda-cudart-{version}"]),
     "libcublas-{version}": (["cublas"], "libraries", []),
     "libcublas-dev-{version}": (["cublas"], "development", ["libcublas-{version}"]),
+    "cuda-nvrtc-{version}": (["cuda_nvrtc"], "libraries", []),
+    "libcudnn9-cuda-{major}": (["cudnn"], "libraries", []),
+    "libcudnn9-dev-cuda-{major}": (["cudnn"], "development", ["libcudnn9-cuda-{major}"]),
     "libnccl2": (["nccl"], "libraries", []),
     "libnccl-dev": (["nccl"], "development", ["libnccl2"]),
 }
@@ -63,8 +66,9 @@ def _is_library(path):
 
 def _place(component, path, version):
     """Where NVIDIA's Debian packages have a file."""
-    if component == "nccl":
-        return pathlib.Path("usr/lib/x86_64-linux-gnu" if path.parts[0] == "lib" else "usr/include", *path.parts[1:])
+    if component in ("nccl", "cudnn"):
+        headers = "usr/include/x86_64-linux-gnu" if component == "cudnn" else "usr/include"
+        return pathlib.Path("usr/lib/x86_64-linux-gnu" if path.parts[0] == "lib" else headers, *path.parts[1:])
     cuda = pathlib.Path(f"usr/local/cuda-{version}")
     return cuda / ("targets/x86_64-linux" if path.parts[0] in ("include", "lib") else "") / path
 
@@ -118,12 +122,13 @@ def make_archive(folder, toolkit):
     """Makes the archive in `folder`, to be mounted at MOUNTED. Returns the address of its cuda-keyring, the package that makes
     apt know the archive, and the version as names of packages have it."""
     version = toolkit.version.replace(".", "-")
+    names = {"version": version, "major": toolkit.major}
     folder.mkdir()
     for name, (components, kind, depends) in PACKAGES.items():
         control = {"Version": toolkit.version}
         if depends:
-            control["Depends"] = ", ".join(one.format(version=version) for one in depends)
-        _pack(folder, name.format(version=version), control, _fill(toolkit, components, kind))
+            control["Depends"] = ", ".join(one.format(**names) for one in depends)
+        _pack(folder, name.format(**names), control, _fill(toolkit, components, kind))
     _index(folder)
 
     def source_line(root):
