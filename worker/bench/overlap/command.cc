@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/bench/overlap/command.h"
 
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,15 +27,27 @@ struct Outcome {
   std::vector<std::string> errors;
 };
 
+// Writes the JSON to the file of --json; null where there is none, or another rank reports.
+using KeepJson = std::function<absl::Status(const std::string&)>;
+
 // Makes one comparison per link, in sequence.
 absl::StatusOr<Outcome> MeasureEmulated(const OverlapOptions& options, bench::Machine& machine,
-                                        bench::Rig& rig, const bench::Say& say) {
+                                        bench::Rig& rig, const bench::Say& say,
+                                        const KeepJson& keep) {
   bench::EmulatedReport report;
   std::vector<std::string> errors;
   for (const EmulatedLinkOptions& link : options.Links()) {
     const std::string title = bench::Describe(link);
     RETURN_IF_ERROR(rig.Emulate(link));
-    ASSIGN_OR_RETURN(bench::Comparison comparison, bench::Compare(options, rig, say));
+    bench::Keep keep_link;
+    if (keep) {
+      keep_link = [&](const bench::Comparison& so_far) {
+        bench::EmulatedReport all = report;
+        all.push_back({link, so_far});
+        return keep(bench::ToJson(options, all, machine));
+      };
+    }
+    ASSIGN_OR_RETURN(bench::Comparison comparison, bench::Compare(options, rig, say, keep_link));
     say(absl::StrCat(title, "\n", bench::ToText(comparison)));
     for (const std::string& error : comparison.errors) {
       errors.push_back(absl::StrCat(title, ": ", error));
@@ -45,14 +58,21 @@ absl::StatusOr<Outcome> MeasureEmulated(const OverlapOptions& options, bench::Ma
 }
 
 absl::StatusOr<Outcome> Measure(const OverlapOptions& options, bench::Machine& machine,
-                                const bench::Say& say) {
+                                const bench::Say& say, const KeepJson& keep) {
   ASSIGN_OR_RETURN(const auto rig, bench::Rig::Create(options, machine));
-  if (options.emulated()) return MeasureEmulated(options, machine, *rig, say);
+  if (options.emulated()) return MeasureEmulated(options, machine, *rig, say, keep);
   if (options.ranks == 1) {
     ASSIGN_OR_RETURN(const bench::SingleRank single, bench::MeasureSingleRank(options, *rig));
     return Outcome{bench::ToJson(options, single), {}};
   }
-  ASSIGN_OR_RETURN(const bench::Comparison comparison, bench::Compare(options, *rig, say));
+  bench::Keep keep_comparison;
+  if (keep) {
+    keep_comparison = [&](const bench::Comparison& so_far) {
+      return keep(bench::ToJson(options, so_far));
+    };
+  }
+  ASSIGN_OR_RETURN(const bench::Comparison comparison,
+                   bench::Compare(options, *rig, say, keep_comparison));
   return Outcome{bench::ToJson(options, comparison), comparison.errors};
 }
 
@@ -69,16 +89,18 @@ int OverlapCommand(const std::vector<std::string>& arguments, std::ostream& out,
   absl::StatusOr<bench::Machine> machine = open(options->machine);
   if (!machine.ok()) return bench::ExitCodeOf(machine.status(), err);
   const bool speaks = options->rank == 0 || options->emulated();
-  const absl::StatusOr<Outcome> outcome = Measure(*options, *machine, [&](const std::string& line) {
+  const auto say = [&](const std::string& line) {
     if (speaks) err << line << std::endl;
-  });
+  };
+  KeepJson keep;
+  if (speaks && !options->json.empty())
+    keep = [&](const std::string& json) { return WriteFileAtomic(options->json, json + "\n"); };
+  const absl::StatusOr<Outcome> outcome = Measure(*options, *machine, say, keep);
   if (!outcome.ok()) return bench::ExitCodeOf(outcome.status(), err);
   if (!speaks) return 0;
   out << outcome->json << "\n";
-  if (!options->json.empty()) {
-    const absl::Status written = WriteFileAtomic(options->json, outcome->json + "\n");
-    if (!written.ok()) return bench::ExitCodeOf(written, err);
-  }
+  const absl::Status kept = keep ? keep(outcome->json) : absl::OkStatus();
+  if (!kept.ok()) return bench::ExitCodeOf(kept, err);
   for (const std::string& error : outcome->errors) err << "error: " << error << "\n";
   return outcome->errors.empty() ? 0 : 1;
 }

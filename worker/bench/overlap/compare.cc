@@ -25,7 +25,7 @@
 #include "proto/spec/schedules.h"
 #include "worker/bench/overlap/drain_link.h"
 #include "worker/bench/overlap/plans.h"
-#include "worker/engine/cost/median.h"
+#include "worker/bench/overlap/programs.h"
 #include "worker/engine/cost/work.h"
 #include "worker/engine/program/text.h"
 #include "worker/trainer/plan/engine_spec.h"
@@ -35,13 +35,6 @@ namespace {
 
 // How long t_occupy's blocks stay, relative to the schedule's own time.
 constexpr double kOccupied = 1.5;
-
-template <class Get>
-double MedianOfRuns(const Measured& measured, Get get) {
-  std::vector<double> values;
-  for (const Run& run : measured.runs) values.push_back(get(run.slowest));
-  return MedianOf(std::move(values));
-}
 
 // Names a program by its schedule and what it has of it.
 std::string NameOf(const Choice& choice, Variant variant, const Occupation& occupation) {
@@ -54,41 +47,23 @@ std::string NameOf(const Choice& choice, Variant variant, const Occupation& occu
   return absl::StrCat(Describe(choice), part);
 }
 
-// Measurements of a schedule and of the programs that bound it.
-struct Programs {
-  const Measured *comp, *comm, *serial;            // of megatron_sync, unsliced
-  const Measured *overlap, *oracle, *comp_sliced;  // of the schedule
-  const Measured* occupied = nullptr;              // only over an emulated link
-};
-
-PhaseMedians MediansOf(const Programs& programs, PhaseSample StepSample::*phase) {
-  const auto median = [&](const Measured* measured, double PhaseSample::*field) {
-    return MedianOfRuns(*measured, [&](const StepSample& s) { return s.*phase.*field; });
-  };
-  constexpr auto seconds = &PhaseSample::seconds;
-  return {.t_comp = median(programs.comp, seconds),
-          .t_comm = median(programs.comm, seconds),
-          .comm_cpu = median(programs.comm, &PhaseSample::cpu),
-          .t_serial = median(programs.serial, seconds),
-          .t_serial_sliced = median(programs.oracle, seconds),
-          .t_overlap = median(programs.overlap, seconds),
-          .t_comp_sliced = median(programs.comp_sliced, seconds),
-          .hidden_interval = 1 - median(programs.overlap, &PhaseSample::exposed_share)};
-}
-
 class Comparer {
  public:
-  Comparer(const OverlapOptions& options, Rig& rig, const Say& say)
-      : options_(options), rig_(rig), say_(say) {}
+  Comparer(const OverlapOptions& options, Rig& rig, const Say& say, const Keep& keep)
+      : options_(options), rig_(rig), say_(say), keep_(keep) {}
 
   absl::StatusOr<Comparison> Run() {
     if (options_.costs) RETURN_IF_ERROR(ExpectThisCpu(*options_.costs));
     ASSIGN_OR_RETURN(result_.link, rig_.MeasureLink());
-    std::vector<Candidate> finalists;
     for (const std::string& name : SchedulesOf(options_)) {
-      RETURN_IF_ERROR(Search(name, &finalists));
+      RETURN_IF_ERROR(Search(name, &finalists_));
     }
-    if (!finalists.empty()) RETURN_IF_ERROR(Measure(finalists));
+    if (!finalists_.empty()) {
+      RETURN_IF_ERROR(AddAll());
+      RETURN_IF_ERROR(TimeAll());
+      ASSIGN_OR_RETURN(result_, SoFar());
+    }
+    result_.finished = true;
     return std::move(result_);
   }
 
@@ -161,30 +136,18 @@ class Comparer {
     return &measured_.back();
   }
 
-  absl::Status Measure(const std::vector<Candidate>& finalists) {
+  absl::Status AddAll() {
     const Choice unsliced{options_.Unsliced()};
     ASSIGN_OR_RETURN(const Measured* comp, Add(unsliced, Variant::kComputeOnly));
     ASSIGN_OR_RETURN(const Measured* comm, Add(unsliced, Variant::kCommunicationOnly));
     ASSIGN_OR_RETURN(const Measured* serial, Add(unsliced, Variant::kSchedule));
-    std::vector<Programs> programs;
-    for (const Candidate& finalist : finalists) {
+    for (const Candidate& finalist : finalists_) {
       ASSIGN_OR_RETURN(const Measured* overlap, Add(finalist.choice, Variant::kSchedule));
       ASSIGN_OR_RETURN(const Measured* oracle, Add(finalist.choice, Variant::kSerialOracle));
       ASSIGN_OR_RETURN(const Measured* comp_sliced, Add(finalist.choice, Variant::kComputeOnly));
-      programs.push_back({comp, comm, serial, overlap, oracle, comp_sliced});
-      ASSIGN_OR_RETURN(programs.back().occupied, AddOccupied(finalist));
-    }
-    RETURN_IF_ERROR(TimeAll());
-    CountWire(comm->program);
-    const double t_comm = MedianOfRuns(*comm, [](const StepSample& s) { return s.step.seconds; });
-    CheckBound("t_comm", t_comm, "its time on the wire", result_.wire_seconds.value_or(0));
-    for (size_t i = 0; i < finalists.size(); ++i) {
-      ASSIGN_OR_RETURN(ScheduleResult result, Evaluate(finalists[i], programs[i]));
-      if (const Measured* occupied = programs[i].occupied) {
-        result.t_occupy =
-            MedianOfRuns(*occupied, [](const StepSample& s) { return s.step.seconds; });
-      }
-      result_.schedules.push_back(std::move(result));
+      programs_.push_back({comp, comm, serial, overlap, oracle, comp_sliced});
+      ASSIGN_OR_RETURN(programs_.back().occupied, AddOccupied(finalist));
+      programs_.back().last = measured_.size() - 1;
     }
     return absl::OkStatus();
   }
@@ -194,12 +157,39 @@ class Comparer {
     for (size_t i = 0; i < measured_.size(); ++i) {
       Measured& measured = measured_[i];
       programs.push_back(Timed<bench::Run>(
-          names_[i], &measured.runs, [&] { return rig_.Time(&measured); },
+          names_[i], &measured.runs, [this, i] { return TimeOne(i); },
           [](const bench::Run& run) { return run.slowest.step.seconds; }));
     }
     ASSIGN_OR_RETURN(result_.rounds,
                      TimeInRounds(programs, options_.repeats, options_.steps, say_));
     return absl::OkStatus();
+  }
+
+  absl::Status TimeOne(size_t i) {
+    Measured& measured = measured_[i];
+    RETURN_IF_ERROR(rig_.Time(&measured));
+    say_(absl::StrFormat("%s: %.2f ms", names_[i], MedianOfSteps(measured) * 1e3));
+    const auto ends = [&](const Programs& programs) { return programs.last == i; };
+    if (!keep_ || !absl::c_any_of(programs_, ends)) return absl::OkStatus();
+    ASSIGN_OR_RETURN(const Comparison so_far, SoFar());
+    return keep_(so_far);
+  }
+
+  // Returns the result with the schedules all of whose programs have been timed.
+  absl::StatusOr<Comparison> SoFar() const {
+    Comparison result = result_;
+    const Measured& comm = *programs_.front().comm;
+    CountWire(comm.program, &result);
+    CheckBound("t_comm", MedianOfSteps(comm), "its time on the wire",
+               result.wire_seconds.value_or(0), &result);
+    for (size_t i = 0; i < finalists_.size(); ++i) {
+      if (measured_[programs_[i].last].runs.empty()) continue;
+      ASSIGN_OR_RETURN(ScheduleResult schedule, Evaluate(finalists_[i], programs_[i]));
+      CheckBound(absl::StrCat("t_overlap of ", Describe(finalists_[i].choice)),
+                 schedule.figures.step.t_overlap, "t_ideal", schedule.figures.ideal(), &result);
+      result.schedules.push_back(std::move(schedule));
+    }
+    return result;
   }
 
   // Returns null for a real link.
@@ -216,7 +206,7 @@ class Comparer {
 
   // `communication` has the unsliced collectives. Those of the loss, a few numbers of each token,
   // belong to no layer.
-  void CountWire(const Program& communication) {
+  void CountWire(const Program& communication, Comparison* result) const {
     const double n = options_.ranks;
     double bytes = 0, emulated = 0, least = std::numeric_limits<double>::infinity();
     for (const Op& op : communication.ops) {
@@ -227,23 +217,24 @@ class Comparer {
       if (op.tag.layer >= 0) least = std::min(least, sent);
       if (rig_.emulated()) emulated += SecondsOf(*rig_.emulated(), communication, op);
     }
-    result_.wire_bytes = static_cast<int64_t>(bytes);
-    if (std::isfinite(least)) result_.least_collective_bytes = static_cast<int64_t>(least);
-    if (rig_.emulated()) result_.wire_seconds = emulated;
+    result->wire_bytes = static_cast<int64_t>(bytes);
+    if (std::isfinite(least)) result->least_collective_bytes = static_cast<int64_t>(least);
+    if (rig_.emulated()) result->wire_seconds = emulated;
     if (options_.gbps == 0) return;
-    result_.wire_seconds = bytes * 8 / (kPayloadShare * options_.gbps * 1e9);
+    result->wire_seconds = bytes * 8 / (kPayloadShare * options_.gbps * 1e9);
   }
 
   // Only for links with a known rate. On loopback the time of a collective depends on what else
   // runs, so its time alone bounds nothing.
-  void CheckBound(const std::string& name, double seconds, const std::string& bound_name,
-                  double bound) {
-    if (!result_.wire_seconds) return;
+  static void CheckBound(const std::string& name, double seconds, const std::string& bound_name,
+                         double bound, Comparison* result) {
+    if (!result->wire_seconds) return;
     std::string error = MeasuringError(name, seconds, bound_name, bound);
-    if (!error.empty()) result_.errors.push_back(std::move(error));
+    if (!error.empty()) result->errors.push_back(std::move(error));
   }
 
-  absl::StatusOr<ScheduleResult> Evaluate(const Candidate& candidate, const Programs& programs) {
+  absl::StatusOr<ScheduleResult> Evaluate(const Candidate& candidate,
+                                          const Programs& programs) const {
     ScheduleResult result;
     result.candidate = candidate;
     result.figures = {.forward = MediansOf(programs, &StepSample::forward),
@@ -254,12 +245,10 @@ class Comparer {
                       .mixes_phases = MixesPhases(programs.overlap->program)};
     result.activations = programs.overlap->activations;
     result.serial_activations = programs.serial->activations;
-    result.t_optimizer =
-        MedianOfRuns(*programs.overlap, [](const StepSample& s) { return s.optimizer; });
+    result.t_optimizer = MedianOfOptimizers(*programs.overlap);
     for (const bench::Run& run : programs.overlap->runs)
       result.samples.push_back(run.slowest.step.seconds);
-    CheckBound(absl::StrCat("t_overlap of ", Describe(candidate.choice)),
-               result.figures.step.t_overlap, "t_ideal", result.figures.ideal());
+    if (programs.occupied != nullptr) result.t_occupy = MedianOfSteps(*programs.occupied);
     CostModel cost;
     cost.interconnect = LinkOf(*programs.comm, result_.link.latency_seconds);
     cost.table = TableOf(*programs.comp_sliced);
@@ -276,21 +265,25 @@ class Comparer {
   const OverlapOptions& options_;
   Rig& rig_;
   const Say& say_;
-  Comparison result_;
+  const Keep& keep_;
+  Comparison result_;  // without schedules until the end
+  std::vector<Candidate> finalists_;
+  std::vector<Programs> programs_;          // of them
   std::deque<Measured> measured_;           // in the order of a round; a deque keeps addresses
   std::vector<std::string> texts_, names_;  // of them
 };
 
 }  // namespace
 
-absl::StatusOr<Comparison> Compare(const OverlapOptions& options, Rig& rig, const Say& say) {
+absl::StatusOr<Comparison> Compare(const OverlapOptions& options, Rig& rig, const Say& say,
+                                   const Keep& keep) {
   const std::vector<std::string> known = ScheduleNames();
   for (const std::string& name : options.schedules) {
     if (absl::c_linear_search(known, name)) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         "--schedules: found '", name, "', expected some of ", absl::StrJoin(known, ", ")));
   }
-  return Comparer(options, rig, say).Run();
+  return Comparer(options, rig, say, keep).Run();
 }
 
 }  // namespace stretto::bench

@@ -36,6 +36,7 @@ struct ScheduleResult {
 };
 
 struct Comparison {
+  bool finished = false;  // else more will be timed, and `rounds` is empty
   Rounds rounds;
   std::vector<Candidate> candidates;  // every candidate of the search
   std::vector<ScheduleResult> schedules;
@@ -48,8 +49,14 @@ struct Comparison {
   std::vector<std::string> errors;
 };
 
-// Every rank calls it. Errors: those of Rig; InvalidArgument for an unknown schedule. A fault of a
-// schedule is an entry of `errors` instead.
-absl::StatusOr<Comparison> Compare(const OverlapOptions& options, Rig& rig, const Say& say);
+// Takes what is known so far; may be null.
+using Keep = std::function<absl::Status(const Comparison&)>;
+
+// Every rank calls it. Calls `keep` whenever the programs of a schedule have been timed once more,
+// with all schedules that have a time by then, so that they are not lost if the rest is. Errors:
+// those of Rig and of `keep`; InvalidArgument for an unknown schedule. A fault of a schedule is an
+// entry of `errors` instead.
+absl::StatusOr<Comparison> Compare(const OverlapOptions& options, Rig& rig, const Say& say,
+                                   const Keep& keep);
 
 }  // namespace stretto::bench

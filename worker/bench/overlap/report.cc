@@ -117,7 +117,8 @@ Json ScheduleOf(const OverlapOptions& options, const ScheduleResult& result,
 }  // namespace
 
 std::string ToJson(const OverlapOptions& options, const Comparison& comparison) {
-  Json json = {{"ranks", options.ranks},
+  Json json = {{"finished", comparison.finished},
+               {"ranks", options.ranks},
                {"gbps", options.gbps},
                {"dtype", options.dtype},
                {"wire", options.wire},

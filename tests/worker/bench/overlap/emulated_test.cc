@@ -2,11 +2,13 @@
 
 // One rank's share on an emulated device, over emulated links.
 
+#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "proto/base/files.h"
 #include "tests/worker/bench/testing/machines.h"
 #include "worker/bench/overlap/command.h"
 #include "worker/bench/overlap/occupy.h"
@@ -55,6 +57,7 @@ TEST(EmulatedOverlapTest, EveryLinkHasEveryTimeOfEverySchedule) {
   EXPECT_THAT(said.err, HasSubstr("beta 270 GB/s, k 1\n"));
   for (const Json& link : json["links"]) {
     EXPECT_EQ(link["link"]["kind"], "emulated link");
+    EXPECT_EQ(link["finished"], true);
     EXPECT_GT(link["wire_seconds"], 0);
     for (const Json& error : link["errors"]) {
       EXPECT_THAT(error.get<std::string>(), HasSubstr("expected at least 0.99 of"));
@@ -93,6 +96,35 @@ TEST(EmulatedOverlapTest, AValueThatIsNotFiniteFailsTheRun) {
   const Said timed = Bench(one, BrokenMachine(4));  // two steps of the schedule, two of its oracle
   EXPECT_EQ(timed.code, 1);
   EXPECT_THAT(timed.err, HasSubstr("megatron_sync: found loss nan and gradient norm inf"));
+}
+
+// Two steps of each schedule and of its oracle, and two of each of the five programs that give the
+// first schedule its figures; then the second schedule's first program fails.
+TEST(EmulatedOverlapTest, WhatHasBeenTimedStaysWhenTheRestFails) {
+  const std::string file = ::testing::TempDir() + "/overlap.json";
+  std::remove(file.c_str());
+  const Said said =
+      Bench({"--schedules", "megatron_sync,megatron_async", "--slices", "1", "--json", file},
+            BrokenMachine(2 * 4 + 5 * 2));
+
+  EXPECT_EQ(said.code, 1);
+  EXPECT_EQ(said.out, "");
+  EXPECT_THAT(said.err, HasSubstr("megatron_async: found loss"));
+  for (const char* program :
+       {"megatron_sync, 1 x 4 sequences, slices 1, splits 1: ", ": computation alone: ",
+        ": communication alone: ", ": on one lane: ", ": computation on a busy link: "})
+    EXPECT_THAT(said.err, HasSubstr(program));
+  const absl::StatusOr<std::string> kept = ReadFile(file);
+  ASSERT_TRUE(kept.ok()) << kept.status();
+  const Json json = Json::parse(*kept, nullptr, false);
+  ASSERT_TRUE(json.is_object()) << said.err;
+  const Json& link = json["links"][0];
+  EXPECT_EQ(link["finished"], false);
+  ASSERT_EQ(link["schedules"].size(), 1u);
+  EXPECT_EQ(link["schedules"][0]["schedule"], "megatron_sync");
+  EXPECT_GT(link["schedules"][0]["t_overlap"], 0);
+  EXPECT_GT(link["schedules"][0]["t_occupy"], 0);
+  EXPECT_EQ(link["searched"].size(), 2u);
 }
 
 // The first executor holds the initial weights, the next two are the oracle and the schedule.
