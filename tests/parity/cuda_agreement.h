@@ -28,7 +28,7 @@ inline void ExpectAgreesWithTheCpu(const Layout& layout, const MakeMachine& mach
 }
 
 // Both families and types, not sliced on one rank, and overlapped on two with other options of the
-// model; stages and replicas.
+// model; documents apart, merged weight gradients, stages and replicas.
 inline std::vector<Layout> CudaLayouts() {
   std::vector<Layout> layouts;
   for (Family family : EveryFamily()) {
@@ -54,6 +54,15 @@ inline std::vector<Layout> CudaLayouts() {
                      .slices = {1, 3},
                      .recompute = Recompute::kFull,
                      .document_mask = true,
+                     .dtype = DType::kBF16});
+  // Weight gradients of two micro-batches in one product, twice.
+  layouts.push_back(
+      {.schedule = "domino_row", .slices = {2, 2}, .merge_wgrads = 2, .micro_batches = 4});
+  layouts.push_back({.family = Family::kLlama,
+                     .schedule = "domino_row",
+                     .slices = {2, 2},
+                     .merge_wgrads = 2,
+                     .micro_batches = 4,
                      .dtype = DType::kBF16});
   // Stages, which have unlike programs, sliced on two ranks each, and with replicas.
   layouts.push_back({.schedule = "domino_row", .pp_size = 2, .slices = {2, 2}, .micro_batches = 3});
