@@ -25,6 +25,19 @@ class CudaAttentionTest : public testing::TestWithParam<bool> {
             .repeatable = GetParam(),
             .report = [this](absl::string_view text) { absl::StrAppend(&reports_, text, "\n"); }};
   }
+  cuda::AttentionKey KeyOf(const AttentionShape& shape, bool backward) {
+    return {.length = shape.sequence_length,
+            .heads = shape.heads,
+            .kv_heads = shape.kv_heads,
+            .head_dim = shape.head_dim,
+            .backward = backward,
+            .repeatable = backward && GetParam(),
+            .library_version = *CudnnVersion(Options().library)};
+  }
+  // The sequences of a launch whose results do not depend on their number.
+  static int64_t TogetherOf(const AttentionShape& shape, bool backward) {
+    return backward && GetParam() ? 1 : LibrarySequences(shape);
+  }
   std::vector<unsigned char> BitsOf(AttentionBatch& batch, int64_t sequences_per_call) {
     const auto ops = device_.Ops(0, attention_.get());
     const int64_t sequences = batch.rows / batch.shape.sequence_length;
@@ -43,7 +56,8 @@ class CudaAttentionTest : public testing::TestWithParam<bool> {
 
 INSTANTIATE_TEST_SUITE_P(Repeatable, CudaAttentionTest, testing::Bool());
 
-// The trial finds nothing wrong with cuDNN, whoever is the faster.
+// The trial finds nothing wrong with cuDNN, whoever is the faster, nor with launches of several
+// sequences, which it would otherwise give one sequence each.
 TEST_P(CudaAttentionTest, TrialsEndInTimes) {
   for (const int64_t head_dim : {64, 80, 96, 128}) {
     for (const int64_t kv_heads : {8, 2}) {
@@ -52,6 +66,11 @@ TEST_P(CudaAttentionTest, TrialsEndInTimes) {
       shape.library_scratch = LibraryScratch(shape, GetParam());
       AttentionBatch batch(DType::kBF16, shape, {}, 2);
       BitsOf(batch, 2);
+      for (const bool backward : {false, true}) {
+        const cuda::AttentionTimes* times = tunings_.Find(KeyOf(shape, backward));
+        ASSERT_NE(times, nullptr) << head_dim << " " << kv_heads << " " << backward << reports_;
+        EXPECT_EQ(times->together, TogetherOf(shape, backward)) << head_dim << " " << reports_;
+      }
     }
   }
   EXPECT_NE(tunings_.Print().find("end 16"), std::string::npos) << reports_;
@@ -62,14 +81,8 @@ TEST_P(CudaAttentionTest, CudnnsNumbersAreOursAndSlicesGiveTheBitsOfTheWhole) {
     AttentionShape shape{.sequence_length = 512, .heads = 8, .kv_heads = kv_heads, .head_dim = 128};
     shape.library_scratch = LibraryScratch(shape, GetParam());
     for (const bool backward : {false, true}) {
-      tunings_.Put(cuda::AttentionKey{.length = 512,
-                                      .heads = 8,
-                                      .kv_heads = kv_heads,
-                                      .head_dim = 128,
-                                      .backward = backward,
-                                      .repeatable = backward && GetParam(),
-                                      .library_version = *CudnnVersion(Options().library)},
-                   cuda::AttentionTimes{.own = 2, .library = 1});
+      tunings_.Put(KeyOf(shape, backward),
+                   {.own = 2, .library = 1, .together = TogetherOf(shape, backward)});
     }
     AttentionBatch own(DType::kBF16, shape, {}, 4), whole = own, again = own, sliced = own;
     own.Run(*device_.Ops(0));
