@@ -4,10 +4,13 @@
 # the seed.
 #
 #   tests/mutants.sh [BUILD [PROGRAM]]
+#   tests/mutants.sh --check
 #
 # BUILD is a configured build folder of this tree, build/release by default. Each source is restored before the next one
 # changes; sources with changes of your own are refused. With PROGRAM, only the mutants for this test program.
 # Exit: 0 every mutant was caught; 1 one survived, or a line to break has moved.
+# --check builds and changes nothing: it prints the mutants whose line to break has moved, and exits with 1 if there is
+# one.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build=${1:-build/release} only=${2:-} code=0
@@ -17,12 +20,12 @@ mutants() {
   cat <<'ROWS'
 schedule order|worker/engine/schedule/domino_row.cc|s/d.act d.fc1 w.fc2 w.fc1/w.fc2 d.act d.fc1 w.fc1/|engine_test
 optimizer epsilon|kernels/cpu/optimizer.cc|s/root_correction2 + step.epsilon/root_correction2/|kernels_test
-checkpoint resume|worker/checkpoint/find_newest.cc|s/Order(a.manifest) > Order/Order(a.manifest) < Order/|checkpoint_test
+checkpoint resume|worker/checkpoint/lineage.cc|s/Order(a) > Order(b)/Order(a) < Order(b)/|checkpoint_test
 epoch of a report|coordinator/core/reports.cc|s/event.epoch != job->epoch/event.epoch > job->epoch/|core_test
 exit code|coordinator/cli/command_line.cc|s/return kUsage;/return kError;/|cli_test
 data order|worker/data/sampler.cc|s/Permute(seed, consumed .*epoch,$/Permute(seed, 0, samples_per_epoch,/|data_test
-hash of a spec|proto/spec/job/hash.cc|s/";", spec.seed(), ";"/";;"/|job_spec_test
-gradient scale|worker/trainer/profile.cc|s/1.0 \/ static_cast<double>(config/2.0 \/ static_cast<double>(config/|trainer_test
+hash of a spec|proto/spec/job/hash.cc|s/^      spec.seed(), ";", Opt/      ";", Opt/|job_spec_test
+gradient scale|worker/trainer/profile.cc|s/(1.0 \/ static_cast<double>(std::max/(2.0 \/ static_cast<double>(std::max/|trainer_test
 export dtype|worker/exchange/export_hf.cc|s/source.dtype_of(.*) : dtype;/source.dtype() : dtype;/|export_test
 path out of a root|proto/base/beneath.cc|s/how.resolve = RESOLVE_BENEATH/how.resolve = 0/|base_test
 part out of a root|proto/base/beneath.cc|s/if (size == 0 .. target\[0\] == .*EXDEV};//|base_test
@@ -64,6 +67,22 @@ numbers that go on|coordinator/core/sessions.cc|s/Touch(id).acked\[rank\] = 0;/T
 never started|coordinator/core/sessions.cc|s/if (!Get(id).stop_reason.empty()) {/if (never_started.empty()) {/|core_test
 ROWS
 }
+
+check() {
+  local behaviour source broken program
+  while IFS='|' read -r behaviour source broken program; do
+    if [[ ! -f $source ]]; then
+      echo "tests/mutants.sh: $behaviour: found no file $source, expected the one to break"
+    elif sed "$broken" "$source" | cmp -s - "$source"; then
+      echo "tests/mutants.sh: $behaviour: found no line of $source that $broken changes, expected one"
+    else
+      continue
+    fi
+    code=1
+  done < <(mutants)
+  exit $code
+}
+[[ ${1:-} != --check ]] || check
 
 while IFS='|' read -r behaviour source broken program; do
   [[ -z $only || $only == "$program" ]] || continue

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # What a reviewer should not have to look for. Prints every finding; exit 1 when there is one, 77 (skipped) when a tool is missing.
 #
-#   tests/tidy/tidy.sh includes|sizes|switches|links|lines|words|openings|spdx|metrics|messages|format
+#   tests/tidy/tidy.sh includes|sizes|switches|links|lines|words|openings|spdx|metrics|messages|mutants|format
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 sources() { find proto/base proto/metrics proto/spec proto/tls proto/monitoring kernels worker coordinator tests -name '*.h' -o -name '*.cc'; }
@@ -106,13 +106,16 @@ messages() {
     sed 's/$/: stands in tests\/golden\/messages, but is no test/'
 }
 
+# Every mutant still finds the line that it breaks.
+mutants() { tests/mutants.sh --check; }
+
 format() {
   sources | xargs clang-format --dry-run 2>&1 | grep -E 'warning' | sed 's/warning.*/not formatted/' | sort -u
 }
 
 case "${1:-}" in
   format) command -v clang-format >/dev/null || { echo "skipped: no clang-format here"; exit 77; } ;;&
-  includes | sizes | switches | links | lines | words | openings | spdx | metrics | messages | format) found=$("$1") ;;
+  includes | sizes | switches | links | lines | words | openings | spdx | metrics | messages | mutants | format) found=$("$1") ;;
   *) sed -n '3,6s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac
 [[ -z "$found" ]] && exit 0
