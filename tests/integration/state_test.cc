@@ -18,6 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class StateTest : public ClusterTest {
  protected:
@@ -25,10 +26,31 @@ class StateTest : public ClusterTest {
     ASSERT_EQ(Stretto(Submit({.name = name, .steps = steps, .more = kSlow}, {})).code, 0);
     AwaitStep(name, 2);
   }
+  // Runs a job that a coordinator will not know. The trainers' lease at their daemon is longer than
+  // that, so what ends them is not the lease.
+  void StartStranger() {
+    StartWorker("node-a", 2, {"--lease", "120"});
+    SubmitSlow("stranger", 100000);
+    for (int rank : {0, 1}) strangers_.push_back(TrainerPid("stranger", rank));
+  }
+  // Nobody waits for it any more, yet it has stopped with its last step saved, and left its slots.
+  void ExpectStrangerSavedAndStopped() {
+    for (const pid_t trainer : strangers_) {
+      EXPECT_TRUE(Eventually([&] { return !IsRunning(trainer); })) << "a trainer lives on";
+    }
+    EXPECT_TRUE(fs::exists(CheckpointFolder("stranger") +
+                           absl::StrFormat("/step-%08d/manifest.json", LoggedStep("stranger", 0))));
+    // The signal may come before the trainer has found its new daemon, and learned who asks.
+    EXPECT_THAT(ReadRun("stranger", 0, "trainer.log"),
+                ::testing::AnyOf(HasSubstr("ended: Cancelled"), HasSubstr("ended: Terminated")));
+    EXPECT_NE(Stretto({"job", "get", "stranger"}).code, 0);
+    RunJob({.name = "next", .steps = 2});
+  }
   void AwaitMoreSteps(const std::string& name, int steps) {
     const int before = LoggedStep(name, 0);
     ASSERT_TRUE(Eventually([&] { return LoggedStep(name, 0) >= before + steps; }));
   }
+  std::vector<pid_t> strangers_;
 };
 
 TEST_F(StateTest, LostStateEndsNoRunAndLosesNoStepOnceItIsRestored) {
@@ -80,6 +102,39 @@ TEST_F(StateTest, WorkerAtAnotherClustersCoordinatorIsRefusedAndItsTrainersLive)
   EXPECT_EQ(NumbersOf(Steps("mine")), Range(1, 60));
 }
 
+// That a person passes the flag is the decision about what still runs there.
+TEST_F(StateTest, TrainersOfAWorkerThatJoinsANewClusterAreSavedAndStopped) {
+  StartCoordinator();
+  StartStranger();
+  worker("node-a").Kill();
+  coordinator().Kill();
+  fs::remove_all(Path("coordinator"));
+  StartCoordinator();
+  AwaitMoreSteps("stranger", 2);
+  StartWorker("node-a", 2, {"--join-new-cluster"});
+  ExpectStrangerSavedAndStopped();
+}
+
+// The copy is from before the job. Its worker comes back by itself, and again and again.
+TEST_F(StateTest, TrainersThatARestoredCoordinatorDoesNotKnowAreSavedAndStopped) {
+  StartCoordinator();
+  coordinator().Kill();
+  fs::copy(Path("coordinator"), Path("copy"), fs::copy_options::recursive);
+  StartCoordinator();
+  StartStranger();
+  coordinator().Kill();
+  fs::remove_all(Path("coordinator"));
+  fs::rename(Path("copy"), Path("coordinator"));
+  StartCoordinator();
+  ASSERT_TRUE(Eventually([&] {
+    return absl::StrContains(worker("node-a").err(), "Start the coordinator with --restored");
+  }));
+  AwaitMoreSteps("stranger", 2);
+  coordinator().Kill();
+  StartCoordinator({"--restored"});
+  ExpectStrangerSavedAndStopped();
+}
+
 TEST_F(StateTest, ANameThatWasUsedBeforeTheStateWasLostMixesNoCheckpoints) {
   StartCluster();
   const std::string saves = "checkpoint: {interval_steps: 2, keep: 1}\n";
@@ -104,17 +159,37 @@ TEST_F(StateTest, ANameThatWasUsedBeforeTheStateWasLostMixesNoCheckpoints) {
                     HasSubstr("step-00000006")));
 }
 
-// As a machine that shuts down does it: to every process, in any order.
+// As a machine that shuts down does it: to every process, in any order. It is an end from outside,
+// so a job with a policy continues when the machine is back, and one without has its last step.
 TEST_F(StateTest, SigtermOfEverythingLosesNoStep) {
   StartCluster();
-  SubmitSlow("evicted", 100000);
-  for (int rank : {0, 1}) kill(TrainerPid("evicted", rank), SIGTERM);
+  const JobFile job = {.name = "evicted",
+                       .steps = 40,
+                       .more = absl::StrCat(kSlow, "restart: {max: 0, backoff: 0}\n")};
+  ASSERT_EQ(Stretto(Submit(job, {})).code, 0);
+  AwaitStep(job.name, 2);
+  for (int rank : {0, 1}) kill(TrainerPid(job.name, rank), SIGTERM);
   worker("node-a").Signal(SIGTERM);
   coordinator().Signal(SIGTERM);
   EXPECT_EQ(worker("node-a").Wait(), 0);
   EXPECT_EQ(coordinator().Wait(), 0);
-  EXPECT_TRUE(fs::exists(CheckpointFolder("evicted") +
-                         absl::StrFormat("/step-%08d/manifest.json", LoggedStep("evicted", 0))));
+  const int last = LoggedStep(job.name, 0);
+  ASSERT_LT(last, job.steps) << "the job has ended before the signals arrived";
+  EXPECT_TRUE(
+      fs::exists(CheckpointFolder(job.name) + absl::StrFormat("/step-%08d/manifest.json", last)));
+  StartCoordinator();
+  StartWorker("node-a", 2);
+  const Json ended = AwaitState(job.name, "succeeded");
+  ASSERT_EQ(ended["attempts"].size(), 2u) << ended["attempts"];
+  EXPECT_EQ(ended["attempts"][0]["cause"], "preemption") << ended["attempts"];
+  EXPECT_EQ(ended["restarts"], 0) << "a preemption is none that `max` counts";
+  EXPECT_THAT(ReadRun(job.name, 0, "trainer.log"),
+              HasSubstr(absl::StrFormat(": step %d loss", last + 1)));
+  EXPECT_THAT(ReadRun(job.name, 0, "trainer.log"),
+              Not(HasSubstr(absl::StrFormat(": step %d loss", last))));
+  EXPECT_EQ(NumbersOf(Steps(job.name)), Range(1, job.steps));
+  RunJob({.name = "calm", .steps = job.steps});
+  EXPECT_EQ(Losses(job.name), Losses("calm"));
 }
 
 TEST_F(StateTest, ACancelledJobIsSaved) {

@@ -234,7 +234,9 @@ TEST_F(RankFaultsTest, OneBitOfAReportLog) {
 }
 
 TEST_F(RankFaultsTest, SigtermOfEverything) {
-  Expect({"SIGTERM of every process", "0 steps lost"});
+  Expect({.fault = "SIGTERM of every process, which then start again",
+          .expected = "0 steps lost",
+          .again_within = 30});
   StartCluster();
   Run("evicted", 8);
   Strike("evicted", [&] {
@@ -244,8 +246,17 @@ TEST_F(RankFaultsTest, SigtermOfEverything) {
   });
   EXPECT_EQ(worker("node-a").Wait(), 0);
   EXPECT_EQ(coordinator().Wait(), 0);
-  NoteLost(LoggedStep("evicted", 0) - SavedStep("evicted"));
-  EXPECT_EQ(SavedStep("evicted"), LoggedStep("evicted", 0));
+  const int last = LoggedStep("evicted", 0);
+  EXPECT_EQ(SavedStep("evicted"), last);
+  StartCoordinator();
+  StartWorker("node-a", 2);
+  AwaitTrainingAgain();
+  ASSERT_TRUE(AwaitWithin(60, [&] { return LoggedStep("evicted", 0) >= last + 3; }));
+  EXPECT_EQ(StepsLogged(LogOf(0)).front(), last + 1) << "a step was trained again";
+  EXPECT_EQ(Job("evicted")["attempts"][0]["cause"], "preemption");
+  Stretto({"job", "cancel", "evicted"});
+  const Json job = AwaitState("evicted", "cancelled");
+  EXPECT_EQ(NumbersOf(Steps("evicted")), Range(1, Int(job["progress"]["steps"])));
 }
 
 }  // namespace
