@@ -12,6 +12,9 @@
 #include <functional>
 #include <memory>
 
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "proto/base/deadline.h"
 #include "proto/base/mutex.h"
 #include "stretto/v1alpha1/worker.grpc.pb.h"
 
@@ -26,10 +29,7 @@ class StoreForward final : public grpc::ServerUnaryReactor {
 
   StoreForward(const grpc::CallbackServerContext& caller, const Request& request,
                Response* response, Call call)
-      : deadline_(std::min(caller.deadline(), std::chrono::system_clock::now() + kLongest)),
-        request_(request),
-        response_(response),
-        call_(std::move(call)) {
+      : deadline_(TimeOf(caller)), request_(request), response_(response), call_(std::move(call)) {
     Try();
   }
 
@@ -42,8 +42,14 @@ class StoreForward final : public grpc::ServerUnaryReactor {
   void OnDone() override { delete this; }
 
  private:
-  static constexpr std::chrono::minutes kLongest{10};  // for a caller without a deadline
+  static constexpr absl::Duration kLongest = absl::Minutes(10);  // for a caller without a deadline
   static constexpr std::chrono::milliseconds kPause{100};
+
+  // gRPC has just computed the caller's deadline from the time that its call may take.
+  static absl::Duration TimeOf(const grpc::CallbackServerContext& caller) {
+    const auto left = caller.deadline() - std::chrono::system_clock::now();
+    return std::min(absl::FromChrono(left), kLongest);
+  }
 
   void Try() {
     grpc::ClientContext* context = nullptr;
@@ -51,7 +57,7 @@ class StoreForward final : public grpc::ServerUnaryReactor {
       const MutexLock lock(mu_);
       if (!cancelled_) {
         context_ = std::make_unique<grpc::ClientContext>();
-        context_->set_deadline(deadline_);
+        context_->set_deadline(absl::ToChronoTime(absl::Now() + deadline_.Left()));
         context = context_.get();
       }
     }
@@ -68,7 +74,7 @@ class StoreForward final : public grpc::ServerUnaryReactor {
     pause_->Set(std::chrono::system_clock::now() + kPause, [this](bool) { Try(); });
   }
 
-  const std::chrono::system_clock::time_point deadline_;
+  const Deadline deadline_;
   const Request request_;
   Response* const response_;
   const Call call_;

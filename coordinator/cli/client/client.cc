@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <utility>
 #include <vector>
 
@@ -19,6 +20,7 @@
 #include "absl/time/clock.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
+#include "proto/base/deadline.h"
 #include "proto/base/status_macros.h"
 #include "proto/tls/credentials.h"
 #include "proto/tls/token.h"
@@ -62,24 +64,28 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address, const tls
       arguments);
 }
 
+// gRPC takes wall time, and turns it into monotonic time at once.
+std::chrono::system_clock::time_point After(absl::Duration duration) {
+  return absl::ToChronoTime(absl::Now() + duration);
+}
+
 // Returns whether the channel is connected, once it is or two attempts have failed or `deadline`
 // has come; the call that comes next reports why. gRPC 1.51 reads the errno of connect() after it
 // has allocated memory, so that one attempt can fail although the coordinator listens: glibc, when
 // it makes another heap, looks for /sys/devices/system/cpu, which a container or chroot may lack. A
 // call itself is not repeated, because the coordinator might already have carried it out.
-bool AwaitConnection(grpc::Channel& channel, absl::Time deadline, const Interrupt& interrupt) {
+bool AwaitConnection(grpc::Channel& channel, Deadline deadline, const Interrupt& interrupt) {
   constexpr absl::Duration kGlance = absl::Milliseconds(50);  // between looks at `interrupt`
   constexpr absl::Duration kSecondAttempt = absl::Milliseconds(300);
   bool failed = false;
-  while (!interrupt.raised() && absl::Now() < deadline) {
+  while (!interrupt.raised() && !deadline.over()) {
     const grpc_connectivity_state state = channel.GetState(/*try_to_connect=*/true);
     if (state == GRPC_CHANNEL_READY || state == GRPC_CHANNEL_SHUTDOWN) return true;
     if (state == GRPC_CHANNEL_TRANSIENT_FAILURE && !failed) {
       failed = true;
-      deadline = std::min(deadline, absl::Now() + kSecondAttempt);
+      deadline = deadline.AtMost(kSecondAttempt);
     }
-    channel.WaitForStateChange(state,
-                               absl::ToChronoTime(std::min(deadline, absl::Now() + kGlance)));
+    channel.WaitForStateChange(state, After(std::min(deadline.Left(), kGlance)));
   }
   return false;
 }
@@ -120,7 +126,7 @@ struct Client::Peers {
   // Makes `attempt` at the address that served last, if there are several then at the next ones,
   // until one is connected and leads, or `deadline` has come.
   template <class Attempt>
-  static absl::Status InTurn(Client& client, absl::Time deadline, const Attempt& attempt) {
+  static absl::Status InTurn(Client& client, const Deadline& deadline, const Attempt& attempt) {
     // With one of several, which continues to connect and has another turn.
     constexpr absl::Duration kPatience = absl::Milliseconds(500);
     constexpr absl::Duration kRound = absl::Milliseconds(200);
@@ -132,8 +138,7 @@ struct Client::Peers {
     absl::Status refused = absl::UnavailableError("none of them answers");
     for (size_t tried = 1;; ++tried) {
       size_t at = peers.current;
-      const absl::Time patience = std::min(deadline, absl::Now() + kPatience);
-      if (AwaitConnection(*peers.all[at]->channel, patience, client.interrupt_)) {
+      if (AwaitConnection(*peers.all[at]->channel, deadline.AtMost(kPatience), client.interrupt_)) {
         const absl::Status status = attempt(*peers.all[at]);
         if (!IsStandby(status)) return status;
         refused = status;
@@ -141,19 +146,19 @@ struct Client::Peers {
       peers.current.compare_exchange_strong(at, (at + 1) % peers.all.size());
       if (tried % peers.all.size() == 0) client.interrupt_.WaitFor(kRound);
       if (client.interrupt_.raised()) return absl::CancelledError("interrupted");
-      if (absl::Now() >= deadline) return refused;
+      if (deadline.over()) return refused;
     }
   }
 
   template <class Response, class Stub, class Method, class Request>
   static absl::StatusOr<Response> Call(Client& client, std::unique_ptr<Stub> Peer::*stub,
                                        Method method, const Request& request) {
-    const absl::Time deadline = absl::Now() + client.call_deadline_;
+    const Deadline deadline(client.call_deadline_);
     Response response;
     const absl::Status status = InTurn(client, deadline, [&](Peer& peer) -> absl::Status {
       grpc::ClientContext context;
       RETURN_IF_ERROR(AddToken(client.files_, context));
-      context.set_deadline(absl::ToChronoTime(deadline));
+      context.set_deadline(After(deadline.Left()));
       Interrupt::OnRaise cancel(client.interrupt_, [&context] { context.TryCancel(); });
       return ToStatus(((*(peer.*stub)).*method)(&context, request, &response));
     });
@@ -164,10 +169,10 @@ struct Client::Peers {
   template <class Response, class Method, class Request>
   static absl::Status Stream(Client& client, Method method, const Request& request,
                              const std::function<bool(const Response&)>& handler) {
-    return InTurn(client, absl::Now() + client.call_deadline_, [&](Peer& peer) -> absl::Status {
+    return InTurn(client, Deadline(client.call_deadline_), [&](Peer& peer) -> absl::Status {
       grpc::ClientContext context;
       RETURN_IF_ERROR(AddToken(client.files_, context));
-      context.set_deadline(absl::ToChronoTime(absl::Now() + kStreamDeadline));
+      context.set_deadline(After(kStreamDeadline));
       Interrupt::OnRaise cancel(client.interrupt_, [&context] { context.TryCancel(); });
       auto reader = ((*peer.jobs).*method)(&context, request);
       Response response;

@@ -19,7 +19,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "proto/base/deadline.h"
 #include "proto/base/files.h"
 #include "proto/base/status_macros.h"
 
@@ -66,11 +66,11 @@ void Limit(int resource, int64_t most) {
 // Waits for the process to end; kills it at the deadline and when interrupted.
 absl::Status Await(pid_t pid, const ChildLimits& limits, Interrupt& interrupt, int* status) {
   const FileDescriptor ended(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
-  const absl::Time deadline = absl::Now() + limits.deadline;
+  const Deadline deadline(limits.deadline);
   absl::Status result;
   while (true) {
     pollfd fds[] = {{ended.get(), POLLIN, 0}, {interrupt.fd(), POLLIN, 0}};
-    const int64_t left = absl::ToInt64Milliseconds(deadline - absl::Now());
+    const int64_t left = absl::ToInt64Milliseconds(deadline.Left());
     const int ready = left <= 0 ? 0 : poll(fds, 2, static_cast<int>(left));
     if (ready < 0 && errno == EINTR) continue;
     if (interrupt.raised()) {

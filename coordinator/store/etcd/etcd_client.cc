@@ -16,6 +16,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "etcd/etcd.grpc.pb.h"
+#include "proto/base/deadline.h"
 #include "proto/base/files.h"
 #include "proto/base/status_macros.h"
 #include "proto/tls/explain.h"
@@ -97,7 +98,8 @@ struct EtcdClient::Endpoint {
 };
 
 absl::StatusOr<std::unique_ptr<EtcdClient>> EtcdClient::Connect(std::vector<std::string> endpoints,
-                                                                const tls::Files& files) {
+                                                                const tls::Files& files,
+                                                                const Clock& clock) {
   ASSIGN_OR_RETURN(const std::shared_ptr<grpc::ChannelCredentials> credentials, Credentials(files));
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
@@ -113,12 +115,15 @@ absl::StatusOr<std::unique_ptr<EtcdClient>> EtcdClient::Connect(std::vector<std:
         endpoint, grpc::CreateCustomChannel(endpoint, credentials, arguments)));
   }
   return std::unique_ptr<EtcdClient>(new EtcdClient(
-      std::move(connected), files, absl::StrCat("etcd at ", absl::StrJoin(endpoints, ","))));
+      std::move(connected), files, absl::StrCat("etcd at ", absl::StrJoin(endpoints, ",")), clock));
 }
 
 EtcdClient::EtcdClient(std::vector<std::unique_ptr<Endpoint>> endpoints, tls::Files files,
-                       std::string name)
-    : endpoints_(std::move(endpoints)), files_(std::move(files)), name_(std::move(name)) {}
+                       std::string name, const Clock& clock)
+    : endpoints_(std::move(endpoints)),
+      files_(std::move(files)),
+      name_(std::move(name)),
+      clock_(clock) {}
 
 EtcdClient::~EtcdClient() = default;
 
@@ -133,11 +138,11 @@ std::string EtcdClient::ExplainFailure() const {
 
 template <class Call>
 absl::Status EtcdClient::Try(absl::Duration within, const Call& call) {
-  const absl::Time deadline = absl::Now() + within;
+  const Deadline deadline(within, clock_);
   for (size_t failed = 0;;) {
     const size_t at = current_;
     grpc::ClientContext context;
-    context.set_deadline(absl::ToChronoTime(std::min(deadline, absl::Now() + kAttempt)));
+    context.set_deadline(absl::ToChronoTime(absl::Now() + std::min(deadline.Left(), kAttempt)));
     const grpc::Status status = call(*endpoints_[at], context);
     if (status.ok()) return absl::OkStatus();
     const auto code = static_cast<absl::StatusCode>(status.error_code());
@@ -153,7 +158,7 @@ absl::Status EtcdClient::Try(absl::Duration within, const Call& call) {
     size_t expected = at;
     current_.compare_exchange_strong(expected, (at + 1) % endpoints_.size());
     const bool all = ++failed % endpoints_.size() == 0;
-    if (absl::Now() + (all ? kPause : absl::ZeroDuration()) >= deadline) {
+    if (deadline.Left() <= (all ? kPause : absl::ZeroDuration())) {
       return absl::UnavailableError(absl::StrCat(name_, ": no answer within ",
                                                  absl::FormatDuration(within), " (",
                                                  status.error_message(), ")"));

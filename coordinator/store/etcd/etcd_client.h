@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "proto/base/clock.h"
 #include "proto/tls/files.h"
 
 namespace stretto::coordinator {
@@ -65,8 +66,10 @@ class EtcdClient {
  public:
   // `endpoints` are of the form HOST:PORT, at least one. TLS if `files` has a CA, and with a
   // certificate of ours if it has one. The files are read once. Errors: those of CheckClientFiles.
+  // The time of a call passes on the monotonic clock of `clock`, which is borrowed.
   static absl::StatusOr<std::unique_ptr<EtcdClient>> Connect(std::vector<std::string> endpoints,
-                                                             const tls::Files& files);
+                                                             const tls::Files& files,
+                                                             const Clock& clock = Clock::Real());
   ~EtcdClient();
   EtcdClient(const EtcdClient&) = delete;
   EtcdClient& operator=(const EtcdClient&) = delete;
@@ -100,7 +103,8 @@ class EtcdClient {
 
  private:
   struct Endpoint;
-  EtcdClient(std::vector<std::unique_ptr<Endpoint>> endpoints, tls::Files files, std::string name);
+  EtcdClient(std::vector<std::unique_ptr<Endpoint>> endpoints, tls::Files files, std::string name,
+             const Clock& clock);
   // Calls `call(endpoint, context, ...)` until it succeeds, fails for good, or time is over.
   template <class Call>
   absl::Status Try(absl::Duration within, const Call& call);
@@ -108,6 +112,7 @@ class EtcdClient {
   const std::vector<std::unique_ptr<Endpoint>> endpoints_;
   const tls::Files files_;
   const std::string name_;
+  const Clock& clock_;
   std::atomic<size_t> current_ = 0;  // the endpoint that answered last
 };
 

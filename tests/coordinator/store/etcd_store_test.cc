@@ -361,26 +361,5 @@ TEST_F(EtcdStoreTest, ALeaderWithoutEtcdStops) {
   EXPECT_EQ(store.Commit({PlainJob("j", 1)}).code(), absl::StatusCode::kAborted);
 }
 
-TEST(EtcdClientTest, AnEndpointThatDoesNotAnswerIsPassedOver) {
-  if (!EtcdServer::Installed()) GTEST_SKIP() << EtcdServer::kSkipped;
-  const auto client = EtcdClient::Connect({"127.0.0.1:1", SharedEtcd().endpoint()}, {});
-  EXPECT_TRUE((*client)->Range({.key = "/x"}, kEtcdCall).ok());
-}
-
-TEST(EtcdClientTest, NoEtcdIsUnavailableNamingItsEndpoints) {
-  const auto client = EtcdClient::Connect({"127.0.0.1:1", "127.0.0.1:2"}, {});
-  const absl::Status status = (*client)->Range({.key = "/x"}, absl::Milliseconds(300)).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
-  EXPECT_THAT(std::string(status.message()),
-              HasSubstr("etcd at 127.0.0.1:1,127.0.0.1:2: no answer within 300ms ("));
-}
-
-TEST(EtcdClientTest, HalfACertificateIsRefused) {
-  EXPECT_EQ(EtcdClient::Connect({"127.0.0.1:1"}, {.ca = "ca", .certificate = "c"}).status().code(),
-            absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(EtcdClient::Connect({"127.0.0.1:1"}, {.ca = "/none/ca"}).status().code(),
-            absl::StatusCode::kNotFound);
-}
-
 }  // namespace
 }  // namespace stretto::coordinator

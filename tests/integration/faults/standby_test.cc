@@ -25,6 +25,9 @@ class StandbyFaultsTest : public WithStandby<FaultTest> {
   // A job trains, and others that were acknowledged wait for it.
   void StartAll() {
     StartBoth();
+    StartJobs();
+  }
+  void StartJobs() {
     StartWorker("node-a", 2);
     Run("steady", 5);
     for (const char* name : {"first", "second"}) {
@@ -106,6 +109,31 @@ TEST_F(StandbyFaultsTest, LeaderCutOffFromEtcd) {
   StartAll();
   SubmitMany();
   Strike("steady", [&] { link.Cut(); });
+  AwaitFailOver();
+  ExpectEnded(a_);
+  link.Heal();
+  ExpectNothingLost();
+}
+
+// The jump comes while calls wait for an answer, whose time must still end.
+TEST_F(StandbyFaultsTest, WallClockBackWhileEtcdIsSilent) {
+  Expect({"the coordinator that leads is cut off from etcd, and its wall clock jumps 1 h back",
+          kPromise, kFailOver});
+  NEEDS_ETCD();
+  StartEtcd({});
+  CutLink link(etcd_->port());
+  a_.endpoints = link.address();
+  SlowCalls calls(Path("calls"));
+  calls.Preload(true);
+  Start(a_, "a");
+  calls.Preload(false);
+  a_.process->AwaitLine("listening ");
+  Start(b_, "b");
+  StartJobs();
+  SubmitMany();
+  Strike("steady", [&] { link.Cut(); });
+  LetPass(0.5);
+  calls.SetClock(-absl::Hours(1));
   AwaitFailOver();
   ExpectEnded(a_);
   link.Heal();
