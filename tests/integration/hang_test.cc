@@ -28,6 +28,13 @@ class HangTest : public ClusterTest {
     ASSERT_EQ(Stretto(Submit(job, {})).code, 0);
     AwaitStep(job.name, step);
   }
+  // A job whose two ranks have addresses of their own, 127.0.1.1 and 127.0.1.2.
+  void RunOnTwoNodes(const std::string& name) {
+    StartCoordinator({"--hang-timeout", "4"});
+    StartWorker("node-a", 1, {"--stop-grace", "2", "--interface", "127.0.1.1"});
+    StartWorker("node-b", 1, {"--stop-grace", "2", "--interface", "127.0.1.2"});
+    Run({.name = name, .steps = 100000, .more = absl::StrCat(kSlow, kSplit)}, 3);
+  }
   static std::string MessageOf(const Json& job) { return job["first_failure"]["message"]; }
 };
 
@@ -75,16 +82,30 @@ TEST_F(HangTest, ATrainerThatNeverAttachesFailsItsJob) {
 TEST_F(HangTest, ACutBetweenTwoRanksIsNamedWithBothEnds) {
   Network network;
   if (!network.why_not().empty()) GTEST_SKIP() << network.why_not();
-  StartCoordinator({"--hang-timeout", "4"});
-  StartWorker("node-a", 1, {"--stop-grace", "2", "--interface", "127.0.1.1"});
-  StartWorker("node-b", 1, {"--stop-grace", "2", "--interface", "127.0.1.2"});
-  Run({.name = "cut", .steps = 100000, .more = absl::StrCat(kSlow, kSplit)}, 3);
+  RunOnTwoNodes("cut");
   network.Cut("127.0.1.0/24");
   const Json job = AwaitState("cut", "failed");
   EXPECT_EQ(ConditionOf(job, "Succeeded")["reason"], "Hang") << job["conditions"].dump(1);
   const int rank = job["first_failure"]["rank"];
   EXPECT_THAT(MessageOf(job),
               HasSubstr(absl::StrCat("it has received nothing from rank ", 1 - rank, " for ")));
+  EXPECT_THAT(MessageOf(job), HasSubstr("check the network between them"));
+}
+
+// What one rank sends is lost, and what the other sends arrives. Where each then waits for the other
+// in one call, both directions are named, and else the one that is cut.
+TEST_F(HangTest, ACutInOneDirectionIsNamedWithTheEndThatReceivesNothing) {
+  Network network;
+  if (!network.why_not().empty()) GTEST_SKIP() << network.why_not();
+  RunOnTwoNodes("deaf");
+  const int deaf = Job("deaf")["placement"][0]["worker"] == "workers/node-a" ? 0 : 1;
+  network.CutOneWay(/*from=*/"127.0.1.2", /*to=*/"127.0.1.1");
+  const Json job = AwaitState("deaf", "failed");
+  EXPECT_EQ(ConditionOf(job, "Succeeded")["reason"], "Hang") << job["conditions"].dump(1);
+  const bool named = job["first_failure"]["rank"] == deaf;
+  EXPECT_THAT(MessageOf(job), HasSubstr(absl::StrCat(named ? "it" : absl::StrCat("; rank ", deaf),
+                                                     " has received nothing from rank ", 1 - deaf,
+                                                     named ? " for " : " either")));
   EXPECT_THAT(MessageOf(job), HasSubstr("check the network between them"));
 }
 

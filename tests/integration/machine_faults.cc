@@ -123,21 +123,30 @@ Network::Network() {
 }
 
 Network::~Network() {
-  while (!cuts_.empty()) Heal(*cuts_.begin());
+  while (!dropped_.empty()) Restore(std::string(*dropped_.begin()));
 }
 
 void Network::Cut(const std::string& addresses) {
-  cuts_.insert(addresses);
-  for (const char* direction : {"to", "from"}) {
-    Ip(absl::StrCat("rule add pref 50 ", direction, " ", addresses, " blackhole"));
-  }
+  for (const char* direction : {"to ", "from "}) Drop(direction + addresses);
 }
 
-void Network::Heal(std::string addresses) {
-  for (const char* direction : {"to", "from"}) {
-    Ip(absl::StrCat("rule del pref 50 ", direction, " ", addresses, " blackhole"));
-  }
-  cuts_.erase(addresses);
+void Network::Heal(const std::string& addresses) {
+  for (const char* direction : {"to ", "from "}) Restore(direction + addresses);
+}
+
+void Network::CutOneWay(const std::string& from, const std::string& to) {
+  Drop("from " + from);
+  Drop("to " + to);
+}
+
+void Network::Drop(const std::string& what) {
+  dropped_.insert(what);
+  Ip(absl::StrCat("rule add pref 50 ", what, " blackhole"));
+}
+
+void Network::Restore(const std::string& what) {
+  Ip(absl::StrCat("rule del pref 50 ", what, " blackhole"));
+  dropped_.erase(what);
 }
 
 }  // namespace stretto::integration

@@ -71,11 +71,17 @@ class Network {
   const std::string& why_not() const { return why_not_; }
   // Drops everything from and to these addresses ("127.0.1.0/24").
   void Cut(const std::string& addresses);
-  void Heal(std::string addresses);
+  void Heal(const std::string& addresses);
+  // Drops everything from the addresses `from` and to the addresses `to`, and lets the rest pass: of
+  // two that are connected, whichever of them made the connection, what `to` sends still arrives.
+  void CutOneWay(const std::string& from, const std::string& to);
 
  private:
+  void Drop(const std::string& what);     // "to 127.0.1.0/24"
+  void Restore(const std::string& what);  // the same
+
   std::string why_not_;
-  std::set<std::string> cuts_;
+  std::set<std::string> dropped_;
 };
 
 }  // namespace stretto::integration
