@@ -72,6 +72,7 @@ void ClusterSim::Serve(Node& node) {
 }
 
 void ClusterSim::StepAny() {
+  if (asks_) AskForCheckpoint();
   Node& node = PickNode();
   const uint64_t dice = Pick(1000);
   if (dice < 30) {
@@ -193,7 +194,9 @@ void ClusterSim::SubmitJob() {
   create.gang.stages.assign(1 + Pick(2), {.blocks = size == 1 ? 2 : 1, .size = size});
   create.gang.split_blocks = Pick(4) == 0;
   create.device_kind = Pick(3) == 0 ? kGpuKind : 1;
-  create.total_steps = 3;
+  // Some are long enough to answer a request for a checkpoint.
+  create.total_steps = options_.patient && Pick(4) == 0 ? kLongJob : 3;
+  steps_of_[create.uid] = static_cast<int32_t>(create.total_steps);
   create.priority = static_cast<int32_t>(Pick(4)) - 1;
   if (Pick(2) == 0) create.project = "speech";
   create.saves = Pick(5) != 0;
@@ -216,12 +219,8 @@ void ClusterSim::ChangeSomeJob() {
   const std::string id = SomeJob();
   const uint64_t dice = Pick(5);
   if (dice == 4) {
-    const std::string runs = driver_->Read([](const Core& core) {
-      for (const JobRecord* job : core.Jobs())
-        if (job->state == JobState::kRunning) return job->id;
-      return std::string();
-    });
-    probes_["checkpoint asked"] += Submit(CheckpointJob{runs}).status.ok();
+    asks_ = true;
+    AskForCheckpoint();
   }
   if (dice == 0) Submit(CancelJob{id});
   if (dice == 1 && Submit(SuspendJob{id}).status.ok()) ++probes_["suspended"];
@@ -233,6 +232,18 @@ void ClusterSim::ChangeSomeJob() {
   if (!status.ok()) return;
   ended_.erase(id);
   ++probes_["resumed"];
+}
+
+// Seldom does a job run at the time of the wish.
+void ClusterSim::AskForCheckpoint() {
+  const std::string runs = driver_->Read([](const Core& core) {
+    for (const JobRecord* job : core.Jobs())
+      if (job->state == JobState::kRunning) return job->id;
+    return std::string();
+  });
+  asks_ = runs.empty() && options_.patient;
+  if (runs.empty()) return;
+  probes_["checkpoint asked"] += Submit(CheckpointJob{runs}).status.ok();
 }
 
 void ClusterSim::FailOrRepairGpu(Node& node) {

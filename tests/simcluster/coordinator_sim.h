@@ -17,10 +17,10 @@
 // report logs is full for a while, GPUs fail and recover, ranks of an older epoch report and are
 // held, a worker comes to the coordinator of another cluster and a stranger to this one, the
 // coordinator restarts, the store refuses a commit or loses its response. People suspend and resume
-// jobs, cordon and drain workers. Jobs have priorities, and some clusters quotas. A node is cut off
-// for a while, and trains on. The control plane alone has faults too: the coordinator stands
-// still while its cluster continues, and then everything arrives at once; a commit takes long; the
-// disk is full for a while; the wall clock jumps.
+// jobs, ask running ones for a checkpoint, cordon and drain workers. Jobs have priorities, and some
+// clusters quotas. A node is cut off for a while, and trains on. The control plane alone has faults
+// too: the coordinator stands still while its cluster continues, and then everything arrives at
+// once; a commit takes long; the disk is full for a while; the wall clock jumps.
 //
 // Some simulations keep few ended jobs. Jobs are deleted, and workers are forgotten.
 //
@@ -88,6 +88,9 @@ struct SimOptions {
   // Of the store, a database on a disk that loses and tears writes when the coordinator dies.
   // Empty: the store is in memory.
   std::string folder;
+  // Some jobs are long, and who wants a checkpoint waits until a job runs. Without that a seed does
+  // what it did before there was this option.
+  bool patient = true;
 };
 
 class ClusterSim final : public Transport, public Persistence {
@@ -102,6 +105,7 @@ class ClusterSim final : public Transport, public Persistence {
  private:
   using RankKey = daemon::RankKey;
   using Report = daemon::ReportTable::Report;
+  static constexpr int64_t kLongJob = 12;  // steps
   // So small that logs are read.
   static constexpr daemon::ReportMemory kMemory = {.recent = 2, .most = 4096};
   // A rank with its process and its run folder.
@@ -180,6 +184,7 @@ class ClusterSim final : public Transport, public Persistence {
   void SubmitJob();
   std::string SomeJob();
   void ChangeSomeJob();
+  void AskForCheckpoint();
   void CordonOrNot(Node& node);
   void UncordonAll();
   void DeleteSomeJob();
@@ -311,6 +316,9 @@ class ClusterSim final : public Transport, public Persistence {
   std::vector<Node> nodes_;
   int64_t next_session_ = 1;
   int64_t next_job_ = 1;
+  bool asks_ = false;                                   // for a checkpoint, as soon as a job runs
+  std::map<std::string, int32_t> steps_of_;             // by job uid
+  std::set<std::pair<std::string, int64_t>> answered_;  // uid and number of a request: it was saved
   // What the coordinator knows to be stored: the records of every commit that succeeded.
   std::map<std::string, JobRecord> stored_;
   Epoch stored_epoch_;

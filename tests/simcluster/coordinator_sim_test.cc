@@ -155,15 +155,16 @@ TEST(CoordinatorSim, InvariantsHoldUnderFaults) {
 
 // Beyond the seeds that run every time.
 TEST(CoordinatorSim, SeedsThatOnceFailed) {
+  const SimOptions former = {.healthy_nodes = false, .folder = "", .patient = false};
   Probes probes;
   // A job took the devices of a quota that an earlier job of another kind waited to use.
-  RunSeed(38988, {}, probes);
+  RunSeed(38988, former, probes);
   // A rank ended while its worker registered, and after a full disk its end repeated a number.
-  RunSeed(8786, {}, probes);
+  RunSeed(8786, former, probes);
   // Three rounds, each of which the store refused at its end, counted for a lease.
-  RunSeed(120642, {}, probes);
+  RunSeed(120642, former, probes);
   // A commit whose response was lost had given a rank up, which a restart showed only later.
-  RunSeed(126993, {}, probes);
+  RunSeed(126993, former, probes);
 }
 
 TEST(CoordinatorSim, HealthyNodesLoseNoJobWhateverTheControlPlaneDoes) {

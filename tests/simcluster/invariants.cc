@@ -50,7 +50,9 @@ void ClusterSim::CheckJob(const JobRecord& job) {
     const bool open = requested->status == ConditionStatus::kTrue;
     Check(!open || IsActive(job.state),
           "a request for a checkpoint has an answer when the job stops");
-    probes_["checkpoint on request"] += requested->reason == "Saved";
+    const bool fresh =
+        requested->reason == "Saved" && answered_.emplace(job.uid, job.checkpoint_request).second;
+    probes_["checkpoint on request"] += fresh;
   }
   const auto ended = ended_.find(job.id);
   Check(ended == ended_.end() || ended->second == job, "an ended job never changes again");
