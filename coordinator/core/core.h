@@ -22,7 +22,8 @@
 // - The job is SUCCEEDED when all ranks have exited with code 0 and reason Completed.
 // - The ranks of a LOST worker are given up lost_rank_timeout after its lease has ended, if the
 //   attempt cannot continue in any case or if its next attempt can start on other workers and it
-//   makes no steps any more, and else lost_run_timeout after it. Then the attempt fails with reason
+//   makes no steps any more, and else lost_run_timeout after it, as for an attempt without
+//   checkpoints of which no rank is in contact. Then the attempt fails with reason
 //   WorkerLost, never in the event that ends the lease. A worker that comes back in time loses
 //   nothing (lost_workers.cc).
 // - A rank that does not move while others wait for it, or by itself, fails with reason Hang
@@ -309,6 +310,10 @@ class Core {
   std::set<std::string> LostWorkersOf(const JobRecord& job) const;
   // Whether a step of the attempt, which needs all its ranks, has ended that recently.
   bool MakesSteps(const JobRecord& job) const;
+  // Whether the attempt may train on beside a next one: it has no checkpoints whose folder a newer
+  // attempt could fence, none of its ranks has exited, and none is in contact, which a stop would
+  // reach and with it all of them.
+  bool TrainsOnUnfenced(const JobRecord& job) const;
   void GiveUpLostRanks();
   // Of these workers, whose patience has ended; with those lost `for_good`, that with the run has.
   void GiveUp(const std::string& id, const std::set<std::string>& workers,

@@ -7,7 +7,8 @@
 // with the worker has ended. Until then the run continues where it is when contact returns. What a
 // worker that was given up still runs is fenced: its reports are refused, a checkpoint of its
 // attempt is refused once the next attempt has begun, and when it registers the coordinator
-// asks it to save and to stop.
+// asks it to save and to stop. Nothing fences a run that saves nothing: as long as none of its ranks
+// is in contact it may train on, and it is not given up before the patience ends.
 
 #include <algorithm>
 #include <utility>
@@ -135,6 +136,13 @@ bool Core::MakesSteps(const JobRecord& job) const {
   return steady_ < jobs_.at(job.id).step_due + options_.lost_rank_timeout;
 }
 
+bool Core::TrainsOnUnfenced(const JobRecord& job) const {
+  if (job.saves) return false;
+  return std::all_of(job.ranks.begin(), job.ranks.end(), [this](const RankRecord& rank) {
+    return rank.state != RankState::kExited && !membership_.Find(rank.worker)->ready();
+  });
+}
+
 void Core::GiveUpLostRanks() {
   // Decided before an end blames one of the workers, which changes it.
   std::map<std::string, std::set<std::string>> lost;  // by job
@@ -155,10 +163,12 @@ void Core::GiveUpLostRanks() {
   std::set<std::string> given_up;
   Moves moves(*this);
   for (const JobRecord* job : in_order) {
+    const bool is_for_good =
+        std::any_of(lost.at(job->id).begin(), lost.at(job->id).end(),
+                    [&](const auto& worker) { return for_good.contains(worker); });
+    if (!is_for_good && TrainsOnUnfenced(*job)) continue;
     // A run that has been told to stop ends in any case.
-    const bool ends = !job->stop_reason.empty() ||
-                      std::any_of(lost.at(job->id).begin(), lost.at(job->id).end(),
-                                  [&](const auto& worker) { return for_good.contains(worker); });
+    const bool ends = is_for_good || !job->stop_reason.empty();
     if (!ends && MakesSteps(*job)) continue;  // it needs no room elsewhere
     const bool may_move = moves.May(*job);    // in both cases, so that nobody else gets that room
     if (ends || may_move) given_up.insert(job->id);

@@ -39,6 +39,7 @@
 //   a job has no more attempts than its policy allows             none starts on a cordoned worker
 //   a worker in contact runs ranks of the newest attempts alone   a run that nobody could continue
 //   elsewhere, or that makes steps, is given up only after the time that a cut may take
+//   nor does an attempt start before then beside one that saves nothing and trains on
 //   a later layout is used only if no earlier one fits on the workers that remain
 //   what was acknowledged is in the store after every restart, and nothing that was never committed
 //   every accepted job ends or says why it waits; on healthy nodes its first attempt succeeds
@@ -131,6 +132,12 @@ class ClusterSim final : public Transport, public Persistence {
   struct Heard {
     bool prepared = false, exited = false;
     int64_t last_step = 0;
+  };
+  // The newest attempt of a job as of the last check.
+  struct Seen {
+    Epoch epoch;
+    std::vector<std::string> workers;  // by rank
+    bool ended = false;                // so is the job
   };
   struct Node {
     std::string id;
@@ -256,6 +263,7 @@ class ClusterSim final : public Transport, public Persistence {
   void CutOff(Node& node);
   void CheckContact(const Core& core);
   void CheckPatience(const JobRecord& job) const;
+  void CheckUnfenced(const JobRecord& job, const Seen& before) const;
   void FailOrRepairGpu(Node& node);
   std::vector<SlotHealth> HealthOf(const Node& node) const;
 
@@ -335,14 +343,8 @@ class ClusterSim final : public Transport, public Persistence {
   std::map<std::pair<std::string, int64_t>, absl::Duration> since_step_;
   std::set<std::string> accepted_;  // ids of jobs whose creation was acknowledged; not deleted
   std::map<std::string, JobRecord> ended_;
-  std::map<std::string, Epoch> placed_;  // by job: its epoch at the last check
-  // The newest attempt of a job, by uid, as of the last check.
-  struct Seen {
-    Epoch epoch;
-    std::vector<std::string> workers;  // by rank
-    bool ended = false;                // so is the job
-  };
-  std::map<std::string, Seen> seen_;
+  std::map<std::string, Epoch> placed_;                // by job: its epoch at the last check
+  std::map<std::string, Seen> seen_;                   // by uid
   std::set<std::pair<std::string, int64_t>> victims_;  // uid and epoch
   std::map<std::string, int64_t> resumed_;             // by uid: how often
   std::set<RankKey> gone_;  // they exited, or the coordinator may have given them up

@@ -126,6 +126,7 @@ void ClusterSim::CheckAttempts(const Core& core) {
     }
     if (!IsActive(job->state) || job->epoch == seen.epoch) continue;
     Check(gone, "an attempt starts when every rank of the one before is gone");
+    CheckUnfenced(*job, seen);
     seen.epoch = job->epoch;
     seen.workers.clear();
     for (const RankRecord& rank : job->ranks) seen.workers.push_back(rank.worker);

@@ -82,6 +82,27 @@ void ClusterSim::CheckPatience(const JobRecord& job) const {
   Check(!MakesSteps(job), "a run that makes steps outlasts a cut");
 }
 
+// An attempt starts after that of `before`. Nothing fences a job that saves nothing.
+void ClusterSim::CheckUnfenced(const JobRecord& job, const Seen& before) const {
+  if (job.saves || before.workers.empty()) return;
+  absl::Duration silent;
+  for (size_t rank = 0; rank < before.workers.size(); ++rank) {
+    const RankKey key = {job.uid, before.epoch.value(), static_cast<int32_t>(rank)};
+    for (const Node& node : nodes_) {
+      if (node.id != before.workers[rank]) continue;
+      const auto found = node.trainers.find(key);
+      const bool trains = found != node.trainers.end() && found->second.alive &&
+                          !found->second.stopping && !found->second.terminated &&
+                          !found->second.exits;
+      if (!trains) return;                         // which ends the others, too
+      if (node.session != 0 && !node.cut) return;  // the stop will reach it
+      silent = std::max(silent, node.silent);
+    }
+  }
+  Check(silent >= Options().lease + lost_run_timeout_ - absl::Seconds(4),
+        "no attempt starts beside one that nothing fences and that trains on");
+}
+
 // What the node had already when it registered may have happened long ago.
 void ClusterSim::NoteStep(const Node& node, const RankReported& report) {
   if (!std::holds_alternative<StepDone>(report.report)) return;

@@ -177,6 +177,7 @@ TEST_F(MoveTest, RunThatMakesStepsLeavesRoomElsewhereToAnother) {
   StartRun(absl::ZeroDuration());
   scene_->Register("d", 1);
   scene_->policy = RestartPolicy{.max = 9, .backoff = {}, .on = {RestartCause::kNodeLoss}};
+  scene_->saves = true;
   scene_->Submit("more", 1);  // on c
   scene_->Prepare("more");
   ASSERT_EQ(scene_->job("more").ranks[0].worker, "c");
@@ -214,6 +215,63 @@ TEST_F(MoveTest, RunThatMakesStepsIsGivenUpInTheEnd) {
   PassSeconds(1, /*steps=*/true);
   EXPECT_TRUE(IsGivenUp());
   EXPECT_EQ(Failure(), "worker b did not come back within 40s after its lease ended");
+}
+
+// Room for both ranks is on c and d, and none of the run is in contact any more.
+class UnfencedTest : public MoveTest {
+ protected:
+  void SetUp() override {
+    options_.lost_run_timeout = absl::Seconds(40);
+    StartRun(absl::ZeroDuration());  // saves nothing
+    scene_->Register("d", 1);
+  }
+  void PassAlone(int seconds, const std::vector<std::string>& alive = {"c", "d"}) {
+    for (int i = 0; i < seconds; ++i) scene_->Advance(absl::Seconds(1), alive);
+  }
+};
+
+// No checkpoint would be refused, so both attempts would train to their end.
+TEST_F(UnfencedTest, RunThatSavesNothingMovesOnlyWhenItsOwnTimeHasEnded) {
+  scene_->Disconnect("a");
+  scene_->Disconnect("b");
+  PassAlone(49);
+  EXPECT_EQ(Run(), "waits for contact");
+  PassAlone(1);
+  EXPECT_EQ(Run(), "PREPARING c d");
+}
+
+TEST_F(UnfencedTest, RunOfWhichARankIsInContactMovesSoon) {
+  scene_->Disconnect("b");
+  PassAlone(15, {"a", "c", "d"});
+  EXPECT_TRUE(IsGivenUp());
+  scene_->Exit("run", 0, Stopped());
+  EXPECT_EQ(Run(), "PREPARING a c");
+}
+
+// The stop that its other rank ends by does not reach it, because it is cut off by then.
+TEST_F(UnfencedTest, RunWhoseLastRankIsCutOffBeforeItIsStoppedKeepsItsTime) {
+  scene_->Disconnect("b");
+  PassAlone(6, {"a", "c", "d"});
+  PassAlone(9);
+  EXPECT_TRUE(IsGivenUp());
+  EXPECT_EQ(scene_->job("run").stop_reason, "WorkerLost");
+  scene_->Disconnect("a");
+  PassAlone(34);
+  EXPECT_EQ(scene_->job("run").ranks.at(0).state, RankState::kPrepared);
+  PassAlone(10);
+  EXPECT_EQ(Run(), "PREPARING c d");
+}
+
+TEST_F(UnfencedTest, RunThatSavesMovesAfterItsLease) {
+  scene_->Complete("run");
+  scene_->policy = RestartPolicy{.max = 9, .backoff = {}, .on = {RestartCause::kNodeLoss}};
+  scene_->saves = true;
+  scene_->Submit("saved", 2);
+  scene_->Prepare("saved");
+  scene_->Disconnect("a");
+  scene_->Disconnect("b");
+  PassAlone(15);
+  EXPECT_EQ(scene_->job("saved").ranks.at(0).worker, "c");
 }
 
 // Its ranks in contact save and end, and need nothing more of the others.
