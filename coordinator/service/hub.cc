@@ -78,32 +78,6 @@ void Hub::Remove(Stream* stream) {
   }
 }
 
-absl::Status Hub::AdmitStream(const std::string& user) {
-  const auto refused = [](int64_t found, const std::string& whose, int64_t most, const char* flag) {
-    return WithReason(absl::ResourceExhaustedError(absl::StrCat(
-                          "found ", found, " open streams of ", whose, ", expected fewer than ",
-                          most, " (stretto-coordinator ", flag, ")")),
-                      "TOO_MANY_STREAMS");
-  };
-  const auto own = streams_of_user_.find(user);
-  if (own != streams_of_user_.end() && own->second >= limits_.most_streams_of_user) {
-    return refused(own->second, Quoted(user), limits_.most_streams_of_user,
-                   limits::kStreamsOfUser.flag);
-  }
-  if (streams_in_all_ >= limits_.most_streams) {
-    return refused(streams_in_all_, "users", limits_.most_streams, limits::kUserStreams.flag);
-  }
-  ++streams_in_all_;
-  ++streams_of_user_[user];
-  return absl::OkStatus();
-}
-
-void Hub::ReleaseStream(const std::string& user) {
-  --streams_in_all_;
-  const auto own = streams_of_user_.find(user);
-  if (--own->second == 0) streams_of_user_.erase(own);
-}
-
 void Hub::CloseAll(const absl::Status& status) {
   const std::set<Stream*> streams = streams_;
   for (Stream* stream : streams) stream->Close(status);

@@ -24,6 +24,7 @@
 #include "coordinator/service/limits.h"
 #include "coordinator/service/loop.h"
 #include "coordinator/service/rendezvous.h"
+#include "coordinator/service/user_streams.h"
 #include "coordinator/telemetry/audit.h"
 #include "coordinator/telemetry/telemetry.h"
 #include "proto/base/clock.h"
@@ -109,11 +110,7 @@ class Hub final : public coordinator::Transport {
   // ---- streams
   void Add(Stream* stream) { streams_.insert(stream); }
   void Remove(Stream* stream);
-  // Takes one of limits().most_streams for a stream of a user (Call::counted_for), until
-  // ReleaseStream. Errors: RESOURCE_EXHAUSTED if all are taken, or the user has
-  // limits().most_streams_of_user.
-  absl::Status AdmitStream(const std::string& user);
-  void ReleaseStream(const std::string& user);
+  UserStreams& user_streams() { return user_streams_; }
   void Listen(const std::string& job_id, Stream* stream) { listeners_[job_id].insert(stream); }
   // Ends all streams; for shutting down.
   void CloseAll(const absl::Status& status);
@@ -197,8 +194,7 @@ class Hub final : public coordinator::Transport {
   };
   std::map<std::string, Counted> restarts_;
   LineRate dropped_reports_;  // lines about them
-  int64_t streams_in_all_ = 0;  // of users
-  std::map<std::string, int64_t> streams_of_user_;
+  UserStreams user_streams_{limits_};
   int64_t last_session_ = 0;
   int64_t last_log_ = 0;
 };

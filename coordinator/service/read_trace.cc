@@ -75,7 +75,8 @@ class TraceReading final : public Stream, public RunFilePort {
     hub_.Add(this);
     deadline_ = hub_.Monotonic() + absl::Seconds(limits::kPageSeconds.value);
     user_ = call.counted_for();
-    if (const absl::Status status = hub_.AdmitStream(user_); !status.ok()) return End(status);
+    if (const absl::Status status = hub_.user_streams().Admit(user_); !status.ok())
+      return End(status);
     admitted_ = true;
     absl::StatusOr<coordinator::JobRecord> job = LookUpJob(hub_, call, query_.name);
     if (!job.ok()) return End(job.status());
@@ -101,7 +102,7 @@ class TraceReading final : public Stream, public RunFilePort {
     hub_.CloseLog(stream_, true);
     stream_ = 0;
     hub_.Remove(this);
-    if (admitted_) hub_.ReleaseStream(user_);
+    if (admitted_) hub_.user_streams().Release(user_);
     std::exchange(done_, nullptr)(std::move(result));
     hub_.loop().Post([self = std::move(self_)] {});
   }

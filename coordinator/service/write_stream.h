@@ -32,7 +32,7 @@ class WriteStream : public grpc::ServerWriteReactor<Response>,
     raw->self_ = stream;
     raw->hub_.loop().Post([stream = std::move(stream)] {
       stream->hub_.Add(stream.get());
-      const absl::Status status = stream->hub_.AdmitStream(stream->call_.counted_for());
+      const absl::Status status = stream->hub_.user_streams().Admit(stream->call_.counted_for());
       if (!status.ok()) return stream->Close(status);
       stream->admitted_ = true;
       stream->Begin();
@@ -71,7 +71,7 @@ class WriteStream : public grpc::ServerWriteReactor<Response>,
   void OnDone() final {
     hub_.loop().Post([self = this->shared_from_this()] {
       self->hub_.Remove(self.get());
-      if (self->admitted_) self->hub_.ReleaseStream(self->call_.counted_for());
+      if (self->admitted_) self->hub_.user_streams().Release(self->call_.counted_for());
     });
     self_.reset();
   }
