@@ -19,6 +19,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -120,7 +121,6 @@ void Front::Serve() {
     if (entries[0].revents != 0) return;
     if (Now() - swept_ >= kSweep) {
       swept_ = Now();
-      told_ = false;
       ForgetClosed();
     }
     guard_.Look(Now(), taken_);
@@ -142,7 +142,9 @@ void Front::Accept(int listener) {
   if (!connection.valid()) {
     if (!IsOutOfDescriptors(errno)) return;  // the peer has gone
     // Others wait in the kernel until a connection ends.
-    if (!std::exchange(told_, true)) spdlog::warn("no descriptor is left for a connection");
+    if (const std::optional<int64_t> left_out = lines_.Admit(Now())) {
+      spdlog::warn("no descriptor is left for a connection{}", LeftOutNote(*left_out));
+    }
     paused_until_ = Now() + kPause;
     return;
   }
@@ -171,9 +173,9 @@ bool Front::Admits(const std::string& machine) {
   if (fits()) return true;
   const bool full = static_cast<int64_t>(taken_.size()) >= most;
   ++(full ? refused_in_all_ : refused_of_one_machine_);
-  if (!std::exchange(told_, true)) {
-    spdlog::warn("connection refused from={} open={} of_it={}", machine, taken_.size(),
-                 by_machine_[machine]);
+  if (const std::optional<int64_t> left_out = lines_.Admit(Now())) {
+    spdlog::warn("connection refused from={} open={} of_it={}{}", machine, taken_.size(),
+                 by_machine_[machine], LeftOutNote(*left_out));
   }
   return false;
 }

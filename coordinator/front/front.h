@@ -20,6 +20,7 @@
 #include "absl/time/time.h"
 #include "coordinator/front/memory_guard.h"
 #include "proto/base/files.h"
+#include "proto/base/line_rate.h"
 #include "proto/base/mutex.h"
 #include "proto/base/sockets.h"
 
@@ -92,7 +93,7 @@ class Front {
   absl::Duration paused_until_;                        // no descriptor was left
   absl::Duration trim_at_ = absl::InfiniteDuration();  // when to give memory back
   absl::Duration swept_;                               // when Serve swept last
-  bool told_ = false;  // the log, of a refusal, since the last second
+  LineRate lines_;                                     // of refusals
 
   std::atomic<int64_t> open_{0}, refused_in_all_{0}, refused_of_one_machine_{0},
       closed_for_memory_{0};

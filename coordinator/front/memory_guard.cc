@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <fstream>
+#include <optional>
 #include <utility>
 
 #include "proto/base/files.h"
@@ -26,7 +27,6 @@ namespace stretto::service {
 namespace {
 
 constexpr int64_t kStep = 64;  // an n-th of the bound
-constexpr absl::Duration kTell = absl::Seconds(1);
 constexpr size_t kDiscard = size_t{1} << 24;
 
 // The begin of the kernel's tcp_info, of which the C library has less, and <linux/tcp.h> the same
@@ -124,12 +124,12 @@ bool MemoryGuard::CloseBusiest(const std::vector<Connection>& open, int64_t resi
   surroundings_.Close(*busiest);
   sent_[busiest->socket].lately = 0;
   ++closed_;
-  if (looked_ - told_ >= kTell) {
-    told_ = looked_;
+  if (const std::optional<int64_t> left_out = lines_.Admit(looked_)) {
     spdlog::warn(
         "connection closed from={}: found {} MiB of memory and growing, expected at most {} "
-        "({}), and it had sent most",
-        busiest->machine, resident >> 20, bound_ >> 20, limits::kMemoryBytes.flag);
+        "({}), and it had sent most{}",
+        busiest->machine, resident >> 20, bound_ >> 20, limits::kMemoryBytes.flag,
+        LeftOutNote(*left_out));
   }
   return true;
 }

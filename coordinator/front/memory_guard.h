@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "proto/base/line_rate.h"
 
 namespace stretto::service {
 
@@ -72,10 +73,10 @@ class MemoryGuard {
   Surroundings& surroundings_;
   absl::Duration looked_ = -absl::InfiniteDuration();
   absl::Duration closed_at_ = -absl::InfiniteDuration();
-  absl::Duration told_ = -absl::InfiniteDuration();  // the log
   int64_t lowest_ = 0;  // resident bytes since the last one was closed; 0: nobody has looked
   std::map<uint64_t, Sent> sent_;  // by socket; empty below the bound
   int64_t closed_ = 0;
+  LineRate lines_;  // about them
 };
 
 }  // namespace stretto::service
