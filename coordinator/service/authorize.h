@@ -61,10 +61,7 @@ struct Call {
   const Method& method;
   tls::Identity caller;
   tls::Credential credential = {};  // of the caller; empty without TLS
-  std::string machine = {};         // SocketAddress::Machine of the caller without TLS
-
-  // Whose calls count together: the user, or without TLS the machine.
-  const std::string& counted_for() const { return machine.empty() ? caller.name : machine; }
+  std::string peer = {};            // gRPC's name of the caller's address; empty with TLS
 };
 
 // Whether a user may do this.

@@ -74,7 +74,7 @@ class TraceReading final : public Stream, public RunFilePort {
   void Begin(const Call& call) {
     hub_.Add(this);
     deadline_ = hub_.Monotonic() + absl::Seconds(limits::kPageSeconds.value);
-    user_ = call.counted_for();
+    user_ = UserStreams::UserOf(call);
     if (const absl::Status status = hub_.user_streams().Admit(user_); !status.ok())
       return End(status);
     admitted_ = true;

@@ -6,14 +6,11 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "coordinator/service/errors.h"
 #include "coordinator/service/validate_request.h"
 #include "coordinator/telemetry/audit.h"
-#include "proto/base/address.h"
 #include "proto/base/ids.h"
-#include "proto/base/sockets.h"
 
 namespace stretto::service {
 
@@ -49,26 +46,11 @@ grpc::ServerUnaryReactor* OnLoopLater(Hub& hub, grpc::CallbackServerContext* con
   return reactor;
 }
 
-namespace {
-
-// Of gRPC's name of a peer, "ipv4:10.0.0.1:999" or "ipv6:%5B2001:db8::1%5D:999". Anything else is
-// a machine by itself.
-std::string MachineOf(const std::string& peer) {
-  const std::string text =
-      absl::StrReplaceAll(peer, {{"ipv4:", ""}, {"ipv6:", ""}, {"%5B", "["}, {"%5D", "]"}});
-  const absl::StatusOr<Address> address = ParseAddress(text);
-  if (!address.ok()) return peer;
-  const auto resolved = Resolve(address->host, address->port);
-  return resolved.ok() && !resolved->empty() ? resolved->front().Machine() : peer;
-}
-
-}  // namespace
-
 Call CallOf(const Hub& hub, grpc::CallbackServerContext* context, const char* method) {
   Principal caller = CallerOf(*context, hub.callers());
-  std::string machine = caller.credential.empty() ? MachineOf(context->peer()) : "";
+  std::string peer = caller.credential.empty() ? context->peer() : "";
   return {MethodNamed(method), std::move(caller.identity), std::move(caller.credential),
-          std::move(machine)};
+          std::move(peer)};
 }
 
 void Audit(Hub& hub, const grpc::CallbackServerContext& context, const Call& call,

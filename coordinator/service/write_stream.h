@@ -32,7 +32,8 @@ class WriteStream : public grpc::ServerWriteReactor<Response>,
     raw->self_ = stream;
     raw->hub_.loop().Post([stream = std::move(stream)] {
       stream->hub_.Add(stream.get());
-      const absl::Status status = stream->hub_.user_streams().Admit(stream->call_.counted_for());
+      stream->user_ = UserStreams::UserOf(stream->call_);
+      const absl::Status status = stream->hub_.user_streams().Admit(stream->user_);
       if (!status.ok()) return stream->Close(status);
       stream->admitted_ = true;
       stream->Begin();
@@ -71,7 +72,7 @@ class WriteStream : public grpc::ServerWriteReactor<Response>,
   void OnDone() final {
     hub_.loop().Post([self = this->shared_from_this()] {
       self->hub_.Remove(self.get());
-      if (self->admitted_) self->hub_.user_streams().Release(self->call_.counted_for());
+      if (self->admitted_) self->hub_.user_streams().Release(self->user_);
     });
     self_.reset();
   }
@@ -97,6 +98,7 @@ class WriteStream : public grpc::ServerWriteReactor<Response>,
  private:
   std::shared_ptr<WriteStream> self_;
   Response response_;  // must stay unchanged while writing_
+  std::string user_;   // that the stream counts for
   bool admitted_ = false;
   bool writing_ = false;
   bool closing_ = false;
