@@ -10,7 +10,7 @@ namespace {
 using AttentionTilesTest = OpsTest;
 STRETTO_ALL_MODES(AttentionTilesTest);
 
-constexpr Dropout kQuarter{.threshold = int64_t{1} << 30, .site = 6, .first_token = 40};
+constexpr Dropout kTilesDropQuarter{.threshold = int64_t{1} << 30, .site = 6, .first_token = 40};
 
 void CheckAgainstCpu(Ops& ops, DType dtype, const AttentionShape& shape, const Dropout& dropout,
                      int64_t sequences, const DocumentBegins& begins = {}) {
@@ -50,7 +50,7 @@ TEST_P(AttentionTilesTest, DropoutMatchesTheCpu) {
     CheckAgainstCpu(
         *ops_, GetParam().dtype,
         {.sequence_length = 139, .heads = 2, .kv_heads = 1, .head_dim = head_dim, .first_head = 3},
-        kQuarter, 1);
+        kTilesDropQuarter, 1);
   }
 }
 
@@ -69,7 +69,7 @@ TEST_P(AttentionTilesTest, LengthsAroundATileMatchTheCpu) {
 
 TEST_P(AttentionTilesTest, SlicesGiveTheBitsOfTheWhole) {
   const AttentionShape shape{.sequence_length = 133, .heads = 2, .kv_heads = 1, .head_dim = 64};
-  for (const Dropout& dropout : {Dropout{}, kQuarter}) {
+  for (const Dropout& dropout : {Dropout{}, kTilesDropQuarter}) {
     AttentionBatch whole(GetParam().dtype, shape, dropout, 3);
     AttentionBatch sliced(GetParam().dtype, shape, dropout, 3);
     whole.Run(*ops_);
@@ -86,14 +86,14 @@ TEST_P(AttentionTilesTest, DocumentsMatchTheCpu) {
         .sequence_length = 200, .heads = 2, .kv_heads = 1, .head_dim = head_dim, .first_head = 3};
     CheckAgainstCpu(*ops_, GetParam().dtype, shape, {}, 1, {{0, 5, 64, 70, 149, 150}});
     shape.heads = 1;
-    CheckAgainstCpu(*ops_, GetParam().dtype, shape, kQuarter, 1, {{0, 130}});
+    CheckAgainstCpu(*ops_, GetParam().dtype, shape, kTilesDropQuarter, 1, {{0, 130}});
   }
 }
 
 TEST_P(AttentionTilesTest, SlicesOfDocumentsGiveTheBitsOfTheWhole) {
   const AttentionShape shape{.sequence_length = 133, .heads = 2, .kv_heads = 1, .head_dim = 64};
   const DocumentBegins begins = {{0, 40}, {0, 64, 100, 132}, {0}};
-  for (const Dropout& dropout : {Dropout{}, kQuarter}) {
+  for (const Dropout& dropout : {Dropout{}, kTilesDropQuarter}) {
     AttentionBatch whole(GetParam().dtype, shape, dropout, 3, begins);
     AttentionBatch sliced(GetParam().dtype, shape, dropout, 3, begins);
     whole.Run(*ops_);
@@ -107,7 +107,7 @@ TEST_P(AttentionTilesTest, SequencesOfOneDocumentHaveTheBitsOfThoseWithoutDocume
   for (const int64_t head_dim : {48, 64, 128}) {
     const AttentionShape shape{
         .sequence_length = 140, .heads = 2, .kv_heads = 1, .head_dim = head_dim};
-    for (const Dropout& dropout : {Dropout{}, kQuarter}) {
+    for (const Dropout& dropout : {Dropout{}, kTilesDropQuarter}) {
       AttentionBatch without(GetParam().dtype, shape, dropout, 2);
       AttentionBatch with(GetParam().dtype, shape, dropout, 2, {{0}, {0}});
       without.Run(*ops_);

@@ -10,13 +10,14 @@ using BlockedTest = OpsTest;
 STRETTO_ALL_MODES(BlockedTest);
 
 // Widths of the pieces that are no multiple of a vector, and that are.
-constexpr int64_t kRows = 7, kWidths[] = {84, 96};
+constexpr int64_t kBlockedRows = 7, kWidths[] = {84, 96};
 constexpr int64_t kPieces[] = {1, 2, 3, 4};
 
 TEST_P(BlockedTest, BiasResidual) {
   for (const int64_t columns : kWidths) {
-    Tensor r = Of(kRows, columns).Fill(1), bias = Of(1, columns).Fill(2);
-    Tensor x = Of(kRows, columns).Fill(3), plain = Of(kRows, columns), y = Of(kRows, columns);
+    Tensor r = Of(kBlockedRows, columns).Fill(1), bias = Of(1, columns).Fill(2);
+    Tensor x = Of(kBlockedRows, columns).Fill(3), plain = Of(kBlockedRows, columns),
+           y = Of(kBlockedRows, columns);
     Tensor keys = KeysOf(1, 2, 3, 4);
     for (const int64_t threshold : {int64_t{0}, int64_t{1} << 31}) {
       const Dropout dropout{.threshold = threshold, .site = 5};
@@ -34,15 +35,16 @@ TEST_P(BlockedTest, BiasResidual) {
 
 TEST_P(BlockedTest, LayerNormGradients) {
   for (const int64_t columns : kWidths) {
-    Tensor dy = Of(kRows, columns).Fill(1), x = Of(kRows, columns).Fill(2, 3);
-    Tensor w = Of(1, columns).Fill(3), y = Of(kRows, columns), stats = F32(kRows, 2);
+    Tensor dy = Of(kBlockedRows, columns).Fill(1), x = Of(kBlockedRows, columns).Fill(2, 3);
+    Tensor w = Of(1, columns).Fill(3), y = Of(kBlockedRows, columns), stats = F32(kBlockedRows, 2);
     ops_->LayerNorm(x.view(), w.view(), w.view(), kNormEpsilon, y.view(), stats.view());
-    Tensor dx = Of(kRows, columns), dw = F32(2, columns);
+    Tensor dx = Of(kBlockedRows, columns), dw = F32(2, columns);
     dw.Zero();
     ops_->LayerNormDgrad(dy.view(), x.view(), w.view(), stats.view(), y.view(), dx.view());
     ops_->LayerNormWgrad(dy.view(), x.view(), stats.view(), dw.Rows(0, 1), dw.Rows(1, 1));
     for (const int64_t pieces : kPieces) {
-      Tensor blocked = dy.Blocked(pieces), other = Of(kRows, columns), other_dw = F32(2, columns);
+      Tensor blocked = dy.Blocked(pieces), other = Of(kBlockedRows, columns),
+             other_dw = F32(2, columns);
       other_dw.Zero();
       ops_->LayerNormDgrad(blocked.BlockedView(pieces), x.view(), w.view(), stats.view(), y.view(),
                            other.view());
@@ -56,15 +58,16 @@ TEST_P(BlockedTest, LayerNormGradients) {
 
 TEST_P(BlockedTest, RmsNormGradients) {
   for (const int64_t columns : kWidths) {
-    Tensor dy = Of(kRows, columns).Fill(1), x = Of(kRows, columns).Fill(2, 3);
-    Tensor w = Of(1, columns).Fill(3), y = Of(kRows, columns), rstd = F32(kRows, 1);
+    Tensor dy = Of(kBlockedRows, columns).Fill(1), x = Of(kBlockedRows, columns).Fill(2, 3);
+    Tensor w = Of(1, columns).Fill(3), y = Of(kBlockedRows, columns), rstd = F32(kBlockedRows, 1);
     ops_->RmsNorm(x.view(), w.view(), kNormEpsilon, y.view(), rstd.view());
-    Tensor dx = Of(kRows, columns), dw = F32(1, columns);
+    Tensor dx = Of(kBlockedRows, columns), dw = F32(1, columns);
     dw.Zero();
     ops_->RmsNormDgrad(dy.view(), x.view(), w.view(), rstd.view(), {}, dx.view());
     ops_->RmsNormWgrad(dy.view(), x.view(), rstd.view(), dw.view());
     for (const int64_t pieces : kPieces) {
-      Tensor blocked = dy.Blocked(pieces), other = Of(kRows, columns), other_dw = F32(1, columns);
+      Tensor blocked = dy.Blocked(pieces), other = Of(kBlockedRows, columns),
+             other_dw = F32(1, columns);
       other_dw.Zero();
       ops_->RmsNormDgrad(blocked.BlockedView(pieces), x.view(), w.view(), rstd.view(), {},
                          other.view());

@@ -18,8 +18,8 @@ TEST(PhiloxTest, ReferenceGivesTheKnownAnswers) {
 using DropoutTest = OpsTest;
 STRETTO_ALL_MODES(DropoutTest);
 
-constexpr int64_t kRows = 37, kColumns = 54;
-constexpr int64_t kQuarter = int64_t{1} << 30;
+constexpr int64_t kDroppedRows = 37, kDroppedColumns = 54;
+constexpr int64_t kOneInFour = int64_t{1} << 30;
 
 // What ops.h says of element (row, column): 0 or the scale.
 double Factor(const Dropout& dropout, int64_t row, int64_t column) {
@@ -33,12 +33,13 @@ double Factor(const Dropout& dropout, int64_t row, int64_t column) {
 Tensor Keys() { return KeysOf(11, 22, 7, 1000); }
 
 TEST_P(DropoutTest, ElementsAreDroppedByTheirDrawAndScaledOtherwise) {
-  const Dropout dropout{.threshold = kQuarter, .site = 3, .first_token = 5};
+  const Dropout dropout{.threshold = kOneInFour, .site = 3, .first_token = 5};
   EXPECT_FLOAT_EQ(dropout.scale(), 4.0f / 3.0f);
-  Tensor x = Of(kRows, kColumns).Fill(1), y = Of(kRows, kColumns), keys = Keys();
+  Tensor x = Of(kDroppedRows, kDroppedColumns).Fill(1), y = Of(kDroppedRows, kDroppedColumns),
+         keys = Keys();
   Doubles want;
   for (int64_t i = 0; i < x.count(); ++i)
-    want.push_back(x.At(i) * Factor(dropout, i / kColumns, i % kColumns));
+    want.push_back(x.At(i) * Factor(dropout, i / kDroppedColumns, i % kDroppedColumns));
   ops_->DropElements(x.view(), dropout, keys.view(), y.view());
   ExpectNear(y, want, 1e-6);
   ops_->DropElements(x.view(), dropout, keys.view(), x.view());  // y may be x
@@ -61,7 +62,7 @@ TEST_P(DropoutTest, DrawsAreThePublishedOnes) {
 }
 
 TEST_P(DropoutTest, OffCopies) {
-  Tensor x = Of(kRows, kColumns).Fill(1), y = Of(kRows, kColumns);
+  Tensor x = Of(kDroppedRows, kDroppedColumns).Fill(1), y = Of(kDroppedRows, kDroppedColumns);
   ops_->DropElements(x.view(), {}, {}, y.view());
   EXPECT_EQ(x.bytes(), y.bytes());
 }
@@ -86,29 +87,32 @@ TEST_P(DropoutTest, TheRateIsTheProbability) {
 
 TEST_P(DropoutTest, SeedStepSiteAndTokenChangeTheDraws) {
   const auto drop = [&](Tensor keys, const Dropout& dropout) {
-    Tensor x = Of(kRows, kColumns).Fill(1);
+    Tensor x = Of(kDroppedRows, kDroppedColumns).Fill(1);
     ops_->DropElements(x.view(), dropout, keys.view(), x.view());
     return x.bytes();
   };
-  const Dropout dropout{.threshold = kQuarter, .site = 3, .first_token = 5};
+  const Dropout dropout{.threshold = kOneInFour, .site = 3, .first_token = 5};
   const auto first = drop(KeysOf(1, 2, 3, 4), dropout);
   EXPECT_EQ(drop(KeysOf(1, 2, 3, 4), dropout), first);
-  EXPECT_EQ(drop(KeysOf(1, 2, 3, 9), {.threshold = kQuarter, .site = 3, .first_token = 0}), first);
+  EXPECT_EQ(drop(KeysOf(1, 2, 3, 9), {.threshold = kOneInFour, .site = 3, .first_token = 0}),
+            first);
   EXPECT_NE(drop(KeysOf(9, 2, 3, 4), dropout), first);
   EXPECT_NE(drop(KeysOf(1, 9, 3, 4), dropout), first);
   EXPECT_NE(drop(KeysOf(1, 2, 9, 4), dropout), first);
   EXPECT_NE(drop(KeysOf(1, 2, 3, 9), dropout), first);
-  EXPECT_NE(drop(KeysOf(1, 2, 3, 4), {.threshold = kQuarter, .site = 4, .first_token = 5}), first);
+  EXPECT_NE(drop(KeysOf(1, 2, 3, 4), {.threshold = kOneInFour, .site = 4, .first_token = 5}),
+            first);
 }
 
 TEST_P(DropoutTest, BiasResidualDropsTheBranchAndNotTheResidual) {
-  const Dropout dropout{.threshold = kQuarter, .site = 9};
-  Tensor r = Of(kRows, kColumns).Fill(1), bias = Of(1, kColumns).Fill(2), keys = Keys();
-  Tensor x = Of(kRows, kColumns).Fill(3), y = Of(kRows, kColumns);
+  const Dropout dropout{.threshold = kOneInFour, .site = 9};
+  Tensor r = Of(kDroppedRows, kDroppedColumns).Fill(1), bias = Of(1, kDroppedColumns).Fill(2),
+         keys = Keys();
+  Tensor x = Of(kDroppedRows, kDroppedColumns).Fill(3), y = Of(kDroppedRows, kDroppedColumns);
   Doubles with_bias, without;
   for (int64_t i = 0; i < x.count(); ++i) {
-    const double factor = Factor(dropout, i / kColumns, i % kColumns);
-    with_bias.push_back(x.At(i) + factor * (r.At(i) + bias.At(i % kColumns)));
+    const double factor = Factor(dropout, i / kDroppedColumns, i % kDroppedColumns);
+    with_bias.push_back(x.At(i) + factor * (r.At(i) + bias.At(i % kDroppedColumns)));
     without.push_back(x.At(i) + factor * r.At(i));
   }
   ops_->BiasResidual(r.view(), bias.view(), x.view(), dropout, keys.view(), y.view());
@@ -119,15 +123,15 @@ TEST_P(DropoutTest, BiasResidualDropsTheBranchAndNotTheResidual) {
 
 // DropElements of dy is the gradient of r in BiasResidual.
 TEST_P(DropoutTest, ItsOwnGradientMatchesFiniteDifferences) {
-  const Dropout dropout{.threshold = kQuarter, .site = 9};
-  Tensor r = Of(3, kColumns).Fill(1), dy = Of(3, kColumns).Fill(2), keys = Keys();
+  const Dropout dropout{.threshold = kOneInFour, .site = 9};
+  Tensor r = Of(3, kDroppedColumns).Fill(1), dy = Of(3, kDroppedColumns).Fill(2), keys = Keys();
   Doubles rs = r.doubles();
   const Doubles dys = dy.doubles();
   const auto loss = [&] {
     double sum = 0;
     for (size_t i = 0; i < rs.size(); ++i) {
       const auto at = static_cast<int64_t>(i);
-      sum += dys[i] * rs[i] * Factor(dropout, at / kColumns, at % kColumns);
+      sum += dys[i] * rs[i] * Factor(dropout, at / kDroppedColumns, at % kDroppedColumns);
     }
     return sum;
   };
@@ -137,14 +141,16 @@ TEST_P(DropoutTest, ItsOwnGradientMatchesFiniteDifferences) {
 
 // A slice draws what the whole draws, when it says where it starts.
 TEST_P(DropoutTest, SlicesGiveTheBitsOfTheWhole) {
-  const Dropout dropout{.threshold = kQuarter, .site = 9};
-  Tensor r = Of(kRows, kColumns).Fill(1), bias = Of(1, kColumns).Fill(2), keys = Keys();
-  Tensor x = Of(kRows, kColumns).Fill(3), y = Of(kRows, kColumns), sliced = Of(kRows, kColumns);
+  const Dropout dropout{.threshold = kOneInFour, .site = 9};
+  Tensor r = Of(kDroppedRows, kDroppedColumns).Fill(1), bias = Of(1, kDroppedColumns).Fill(2),
+         keys = Keys();
+  Tensor x = Of(kDroppedRows, kDroppedColumns).Fill(3), y = Of(kDroppedRows, kDroppedColumns),
+         sliced = Of(kDroppedRows, kDroppedColumns);
   ops_->BiasResidual(r.view(), bias.view(), x.view(), dropout, keys.view(), y.view());
   for (const int64_t rows : {1, 5, 36}) {
     sliced.Poison();
-    for (int64_t first = 0; first < kRows; first += rows) {
-      const int64_t count = std::min(rows, kRows - first);
+    for (int64_t first = 0; first < kDroppedRows; first += rows) {
+      const int64_t count = std::min(rows, kDroppedRows - first);
       Dropout part = dropout;
       part.first_token = first;
       ops_->BiasResidual(r.Rows(first, count), bias.view(), x.Rows(first, count), part, keys.view(),

@@ -16,13 +16,13 @@ namespace {
 
 // Several tiles in every turn, with rests.
 constexpr AttentionShape kShape{.sequence_length = 140, .heads = 4, .kv_heads = 2, .head_dim = 64};
-constexpr Dropout kQuarter{.threshold = int64_t{1} << 30, .site = 6};
+constexpr Dropout kDropsQuarter{.threshold = int64_t{1} << 30, .site = 6};
 
 std::vector<unsigned char> BitsWith(int sm_limit, const AttentionShape& shape) {
   const std::unique_ptr<Ops> made = AllModes().front().make();
   auto& ops = static_cast<CudaOps&>(*made);
   ops.LimitSms(sm_limit);
-  AttentionBatch batch(DType::kBF16, shape, kQuarter, 1);
+  AttentionBatch batch(DType::kBF16, shape, kDropsQuarter, 1);
   batch.Run(ops);
   EXPECT_STREQ(ops.error(), "");
   return batch.Bits();
@@ -51,7 +51,7 @@ TEST(EmulatedAttentionTest, BitsDoNotDependOnTheOrderOfThreads) {
 // A device of one SM takes large tiles, one of 132 small ones.
 TEST(EmulatedAttentionTest, BitsDoNotDependOnTheSizeOfTiles) {
   for (const int64_t head_dim : {64, 80, 96, 128}) {
-    for (const Dropout& dropout : {Dropout{}, kQuarter}) {
+    for (const Dropout& dropout : {Dropout{}, kDropsQuarter}) {
       SCOPED_TRACE(testing::Message() << head_dim << " columns, dropout " << dropout.on());
       const auto bits_on = [&](int sms, unsigned threads_of_keys) {
         const AttentionShape shape{

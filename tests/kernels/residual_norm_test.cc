@@ -9,8 +9,8 @@ namespace {
 using ResidualNormTest = OpsTest;
 STRETTO_ALL_MODES(ResidualNormTest);
 
-struct Inputs {
-  Inputs(DType dtype, int64_t rows, int64_t columns)
+struct ResidualInputs {
+  ResidualInputs(DType dtype, int64_t rows, int64_t columns)
       : r(dtype, rows, columns),
         x(dtype, rows, columns),
         bias(dtype, 1, columns),
@@ -25,12 +25,12 @@ struct Inputs {
   Tensor r, x, bias, w, b, keys = KeysOf(1, 2, 3, 4);
 };
 
-struct Outputs {
-  Outputs(DType dtype, int64_t rows, int64_t columns)
+struct ResidualOutputs {
+  ResidualOutputs(DType dtype, int64_t rows, int64_t columns)
       : sum(dtype, rows, columns), y(dtype, rows, columns), stats(DType::kF32, rows, 2) {}
   // One of the size of the inputs.
-  explicit Outputs(Inputs& in)
-      : Outputs(in.x.view().dtype, in.x.view().rows(), in.x.view().columns()) {}
+  explicit ResidualOutputs(ResidualInputs& in)
+      : ResidualOutputs(in.x.view().dtype, in.x.view().rows(), in.x.view().columns()) {}
   auto bits() const { return std::tuple(sum.bytes(), y.bytes(), stats.bytes()); }
   Tensor sum, y, stats;
 };
@@ -38,7 +38,7 @@ struct Outputs {
 // Calls body(inputs, bias, dropout) for every form of the operation, also with rows of more than 32
 // KiB, of which a device holds one and loads the others pack by pack.
 void ForEveryForm(DType dtype,
-                  const std::function<void(Inputs&, TensorView, const Dropout&)>& body) {
+                  const std::function<void(ResidualInputs&, TensorView, const Dropout&)>& body) {
   const int64_t long_row = dtype == DType::kBF16 ? 17000 : 9000;
   for (const auto& [rows, columns] :
        {std::pair<int64_t, int64_t>{70, 1}, {70, 44}, {70, 96}, {70, 1000}, {3, long_row}}) {
@@ -46,7 +46,7 @@ void ForEveryForm(DType dtype,
       for (const int64_t threshold : {int64_t{0}, int64_t{1} << 30}) {
         SCOPED_TRACE(testing::Message()
                      << columns << " columns, bias " << with_bias << ", threshold " << threshold);
-        Inputs in(dtype, rows, columns);
+        ResidualInputs in(dtype, rows, columns);
         body(in, with_bias ? in.bias.view() : TensorView{}, {.threshold = threshold, .site = 2});
       }
     }
@@ -54,8 +54,8 @@ void ForEveryForm(DType dtype,
 }
 
 TEST_P(ResidualNormTest, LayerNormHasTheBitsOfTheTwoCalls) {
-  ForEveryForm(GetParam().dtype, [&](Inputs& in, TensorView bias, const Dropout& dropout) {
-    Outputs two(in), one = two;
+  ForEveryForm(GetParam().dtype, [&](ResidualInputs& in, TensorView bias, const Dropout& dropout) {
+    ResidualOutputs two(in), one = two;
     ops_->BiasResidual(in.r.view(), bias, in.x.view(), dropout, in.keys.view(), two.sum.view());
     ops_->LayerNorm(two.sum.view(), in.w.view(), in.b.view(), 0.25f, two.y.view(),
                     two.stats.view());
@@ -67,9 +67,9 @@ TEST_P(ResidualNormTest, LayerNormHasTheBitsOfTheTwoCalls) {
 }
 
 TEST_P(ResidualNormTest, RmsNormHasTheBitsOfTheTwoCalls) {
-  ForEveryForm(GetParam().dtype, [&](Inputs& in, TensorView bias, const Dropout& dropout) {
-    Outputs two(in), one = two;
-    const auto rstd = [](Outputs& out) {
+  ForEveryForm(GetParam().dtype, [&](ResidualInputs& in, TensorView bias, const Dropout& dropout) {
+    ResidualOutputs two(in), one = two;
+    const auto rstd = [](ResidualOutputs& out) {
       TensorView view = out.stats.view();
       view.shape = {out.stats.view().rows(), 1, 1, 1};
       return view;
@@ -84,10 +84,10 @@ TEST_P(ResidualNormTest, RmsNormHasTheBitsOfTheTwoCalls) {
 
 TEST_P(ResidualNormTest, ABlockedBranchHasTheBitsOfThePlainOne) {
   for (const int64_t columns : {84, 96}) {
-    Inputs in(GetParam().dtype, 70, columns);
+    ResidualInputs in(GetParam().dtype, 70, columns);
     const Dropout dropout{.threshold = 1 << 30, .site = 2};
     const auto run = [&](TensorView r) {
-      Outputs out(in);
+      ResidualOutputs out(in);
       ops_->BiasResidualLayerNorm(r, in.bias.view(), in.x.view(), dropout, in.keys.view(),
                                   out.sum.view(), in.w.view(), in.b.view(), kNormEpsilon,
                                   out.y.view(), out.stats.view());

@@ -7,7 +7,7 @@ namespace {
 using RmsNormTest = OpsTest;
 STRETTO_ALL_MODES(RmsNormTest);
 
-constexpr int64_t kRows = 6, kColumns = 37;
+constexpr int64_t kNormRows = 6, kNormColumns = 37;
 
 Doubles Reference(const Doubles& x, const Doubles& w, double epsilon = 1e-5) {
   const size_t h = w.size();
@@ -22,19 +22,20 @@ Doubles Reference(const Doubles& x, const Doubles& w, double epsilon = 1e-5) {
 }
 
 TEST_P(RmsNormTest, MatchesTheReference) {
-  Tensor x = Of(kRows, kColumns).Fill(1, 3), w = Of(1, kColumns).Fill(2);
-  for (int64_t i = 0; i < kColumns; ++i) x.Set(i, 1e-3 * x.At(i));  // a row where epsilon matters
-  Tensor y = Of(kRows, kColumns), rstd = F32(kRows, 1);
+  Tensor x = Of(kNormRows, kNormColumns).Fill(1, 3), w = Of(1, kNormColumns).Fill(2);
+  for (int64_t i = 0; i < kNormColumns; ++i)
+    x.Set(i, 1e-3 * x.At(i));  // a row where epsilon matters
+  Tensor y = Of(kNormRows, kNormColumns), rstd = F32(kNormRows, 1);
   ops_->RmsNorm(x.view(), w.view(), kNormEpsilon, y.view(), rstd.view());
   ExpectNear(y, Reference(x.doubles(), w.doubles()));
   double squares = 0;
-  for (int64_t i = kColumns; i < 2 * kColumns; ++i) squares += x.At(i) * x.At(i);
-  EXPECT_NEAR(rstd.At(1), 1 / std::sqrt(squares / kColumns + 1e-5), 1e-6);
+  for (int64_t i = kNormColumns; i < 2 * kNormColumns; ++i) squares += x.At(i) * x.At(i);
+  EXPECT_NEAR(rstd.At(1), 1 / std::sqrt(squares / kNormColumns + 1e-5), 1e-6);
 }
 
 TEST_P(RmsNormTest, AddsTheEpsilonThatItIsGiven) {
-  Tensor x = Of(kRows, kColumns).Fill(1, 1e-3), w = Of(1, kColumns).Fill(2);
-  Tensor y = Of(kRows, kColumns), rstd = F32(kRows, 1);
+  Tensor x = Of(kNormRows, kNormColumns).Fill(1, 1e-3), w = Of(1, kNormColumns).Fill(2);
+  Tensor y = Of(kNormRows, kNormColumns), rstd = F32(kNormRows, 1);
   for (const double epsilon : {1e-6, 0.5}) {
     ops_->RmsNorm(x.view(), w.view(), static_cast<float>(epsilon), y.view(), rstd.view());
     ExpectNear(y, Reference(x.doubles(), w.doubles(), epsilon));
@@ -42,10 +43,12 @@ TEST_P(RmsNormTest, AddsTheEpsilonThatItIsGiven) {
 }
 
 TEST_P(RmsNormTest, GradientsMatchFiniteDifferences) {
-  Tensor x = Of(kRows, kColumns).Fill(1, 3), w = Of(1, kColumns).Fill(2);
-  Tensor y = Of(kRows, kColumns), rstd = F32(kRows, 1), dy = Of(kRows, kColumns).Fill(4);
-  Tensor residual = Of(kRows, kColumns).Fill(5), dx = Of(kRows, kColumns), dw = F32(1, kColumns);
-  for (int64_t i = 0; i < kColumns; ++i) dw.Set(i, 0.5);
+  Tensor x = Of(kNormRows, kNormColumns).Fill(1, 3), w = Of(1, kNormColumns).Fill(2);
+  Tensor y = Of(kNormRows, kNormColumns), rstd = F32(kNormRows, 1),
+         dy = Of(kNormRows, kNormColumns).Fill(4);
+  Tensor residual = Of(kNormRows, kNormColumns).Fill(5), dx = Of(kNormRows, kNormColumns),
+         dw = F32(1, kNormColumns);
+  for (int64_t i = 0; i < kNormColumns; ++i) dw.Set(i, 0.5);
   Doubles xs = x.doubles(), ws = w.doubles();
   const Doubles dys = dy.doubles();
   const auto loss = [&] { return Dot(Reference(xs, ws), dys); };

@@ -7,16 +7,16 @@ namespace {
 using RotaryTest = OpsTest;
 STRETTO_ALL_MODES(RotaryTest);
 
-constexpr AttentionShape kShape{
+constexpr AttentionShape kRotatedShape{
     .sequence_length = 5, .heads = 6, .kv_heads = 2, .head_dim = 6, .first_head = 0};
-constexpr int64_t kRows = 2 * kShape.sequence_length;
+constexpr int64_t kRotatedRows = 2 * kRotatedShape.sequence_length;
 constexpr RotarySpeed kSpeed{.base = 10000};
 
 Doubles Reference(const Doubles& qkv, size_t length, double slower = 1) {
-  const auto d = static_cast<size_t>(kShape.head_dim), half = d / 2;
+  const auto d = static_cast<size_t>(kRotatedShape.head_dim), half = d / 2;
   Doubles out = qkv;
   for (size_t at = 0; at < qkv.size(); at += d) {  // every head of every row
-    const size_t row = at / static_cast<size_t>(kShape.qkv_columns());
+    const size_t row = at / static_cast<size_t>(kRotatedShape.qkv_columns());
     if (at / d % 5 == 4) continue;  // three queries and a key, then a value
     for (size_t i = 0; i < half; ++i) {
       const double angle =
@@ -74,27 +74,27 @@ TEST(RotaryFrequencyTest, IsThatOfLlama3) {
 }
 
 TEST_P(RotaryTest, TurnsQueriesAndKeysByTheirPosition) {
-  Tensor qkv = Of(kRows, kShape.qkv_columns()).Fill(1);
+  Tensor qkv = Of(kRotatedRows, kRotatedShape.qkv_columns()).Fill(1);
   const Doubles want = Reference(qkv.doubles(), 5);
-  ops_->Rotary(kShape, kSpeed, false, qkv.view());
+  ops_->Rotary(kRotatedShape, kSpeed, false, qkv.view());
   ExpectNear(qkv, want);
 }
 
 TEST_P(RotaryTest, InverseMatchesFiniteDifferences) {
-  Tensor qkv = Of(kRows, kShape.qkv_columns()).Fill(1);
-  Tensor gradient = Of(kRows, kShape.qkv_columns()).Fill(2);
+  Tensor qkv = Of(kRotatedRows, kRotatedShape.qkv_columns()).Fill(1);
+  Tensor gradient = Of(kRotatedRows, kRotatedShape.qkv_columns()).Fill(2);
   Doubles values = qkv.doubles();
   const Doubles dys = gradient.doubles();
   const Doubles want = Differences([&] { return Dot(Reference(values, 5), dys); }, &values);
-  ops_->Rotary(kShape, kSpeed, true, gradient.view());
+  ops_->Rotary(kRotatedShape, kSpeed, true, gradient.view());
   ExpectNear(gradient, want);
 }
 
 TEST_P(RotaryTest, LinearScalingTurnsAsManyTimesSlower) {
-  Tensor qkv = Of(kRows, kShape.qkv_columns()).Fill(1);
+  Tensor qkv = Of(kRotatedRows, kRotatedShape.qkv_columns()).Fill(1);
   const Doubles want = Reference(qkv.doubles(), 5, 2.5);
   ops_->Rotary(
-      kShape,
+      kRotatedShape,
       {.base = kSpeed.base, .scaling = {.kind = RotaryScaling::Kind::kLinear, .factor = 2.5}},
       false, qkv.view());
   ExpectNear(qkv, want);
@@ -102,22 +102,23 @@ TEST_P(RotaryTest, LinearScalingTurnsAsManyTimesSlower) {
 
 // The table of turns is kept between calls.
 TEST_P(RotaryTest, AnotherShapeOrBaseTurnsByItsOwnAngles) {
-  Tensor first = Of(kRows, kShape.qkv_columns()).Fill(1), again = first, other = first;
-  ops_->Rotary(kShape, kSpeed, false, first.view());
-  ops_->Rotary(kShape, {.base = 500000}, false, other.view());
-  ops_->Rotary(kShape, kSpeed, false, again.view());
+  Tensor first = Of(kRotatedRows, kRotatedShape.qkv_columns()).Fill(1), again = first,
+         other = first;
+  ops_->Rotary(kRotatedShape, kSpeed, false, first.view());
+  ops_->Rotary(kRotatedShape, {.base = 500000}, false, other.view());
+  ops_->Rotary(kRotatedShape, kSpeed, false, again.view());
   EXPECT_EQ(first.bytes(), again.bytes());
   EXPECT_NE(first.bytes(), other.bytes());
-  Tensor stretched = Of(kRows, kShape.qkv_columns()).Fill(1);
+  Tensor stretched = Of(kRotatedRows, kRotatedShape.qkv_columns()).Fill(1);
   RotarySpeed slow = kSpeed;
   slow.scaling = {.kind = RotaryScaling::Kind::kLinear, .factor = 2};
-  ops_->Rotary(kShape, slow, false, stretched.view());
+  ops_->Rotary(kRotatedShape, slow, false, stretched.view());
   EXPECT_NE(first.bytes(), stretched.bytes());
 
-  AttentionShape longer = kShape;
-  longer.sequence_length = kRows;
-  Tensor one = Of(kRows, kShape.qkv_columns()).Fill(1);
-  const Doubles want = Reference(one.doubles(), kRows);
+  AttentionShape longer = kRotatedShape;
+  longer.sequence_length = kRotatedRows;
+  Tensor one = Of(kRotatedRows, kRotatedShape.qkv_columns()).Fill(1);
+  const Doubles want = Reference(one.doubles(), kRotatedRows);
   ops_->Rotary(longer, kSpeed, false, one.view());
   ExpectNear(one, want);
 }

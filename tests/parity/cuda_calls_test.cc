@@ -131,7 +131,6 @@ struct Alone {
   std::unique_ptr<Executor> executor;
 };
 
-const Layout kDomino = {.schedule = "domino_row", .tp_size = 2, .slices = {2, 2}};
 const Layout kShared = {.tp_size = 1, .dp_size = 2, .zero = 1, .micro_batches = 3};
 const Layout kStages = {.tp_size = 1, .pp_size = 2, .micro_batches = 6};
 

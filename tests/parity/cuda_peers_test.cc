@@ -68,8 +68,6 @@ absl::StatusOr<std::unique_ptr<Executor>> MakeLonely(const RankPlan& plan,
 
 RankPlan PlanOf(const Layout& layout) { return *BuildPlan(SpecOf(layout), 0); }
 
-const Layout kDomino = {.schedule = "domino_row", .tp_size = 2, .slices = {2, 2}};
-
 class CudaPeersTest : public ::testing::Test {
  protected:
   ~CudaPeersTest() override {

@@ -21,8 +21,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-const Layout kDomino = {.schedule = "domino_row", .tp_size = 2, .slices = {2, 2}};
-
 class CudaRegistrationTest : public ::testing::Test {
  protected:
   CudaRegistrationTest() {

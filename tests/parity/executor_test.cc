@@ -7,6 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/parity/harness.h"
+#include "tests/parity/specs.h"
 #include "worker/engine/exec/ledger.h"
 #include "worker/engine/program/text.h"
 
@@ -15,8 +16,6 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-
-const Layout kDomino = {.schedule = "domino_row", .tp_size = 2, .slices = {2, 2}};
 
 // One rank's view of a group whose peers are not there: calls succeed at once, except the given
 // one.

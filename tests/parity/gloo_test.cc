@@ -25,7 +25,7 @@ TEST_P(GlooParityTest, RandomDelaysOverGlooHaveTheBitsOfTheSerialOracle) {
 }
 
 // Every schedule, with replicas in turn, and the woven ones also in stages and with more options.
-std::vector<Layout> Layouts() {
+std::vector<Layout> GlooLayouts() {
   std::vector<Layout> layouts;
   for (const ScheduleRules& takes : kSchedules) {
     for (bool sequence_parallel : {false, true}) {
@@ -59,7 +59,7 @@ std::vector<Layout> Layouts() {
   return layouts;
 }
 
-INSTANTIATE_TEST_SUITE_P(Layouts, GlooParityTest, ::testing::ValuesIn(Layouts()), NameOfLayout);
+INSTANTIATE_TEST_SUITE_P(Layouts, GlooParityTest, ::testing::ValuesIn(GlooLayouts()), NameOfLayout);
 
 }  // namespace
 }  // namespace stretto::parity

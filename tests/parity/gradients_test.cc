@@ -3,11 +3,10 @@
 #include "gtest/gtest.h"
 #include "tests/parity/expect.h"
 #include "tests/parity/harness.h"
+#include "tests/parity/specs.h"
 
 namespace stretto::parity {
 namespace {
-
-const Layout kDomino = {.schedule = "domino_row", .tp_size = 2, .slices = {2, 2}};
 
 LayerParameters LayerOf(const EngineSpec& spec, size_t layer) {
   return IndexOf(ParametersOf(spec.model, 1, 0), spec.model.layers).layers[layer];

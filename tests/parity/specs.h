@@ -14,6 +14,8 @@ inline void PrintTo(const Layout& layout, std::ostream* out) { *out << Describe(
 
 namespace parity {
 
+inline const Layout kDomino = {.schedule = "domino_row", .tp_size = 2, .slices = {2, 2}};
+
 // For names of parametrised tests.
 inline std::string NameOfLayout(const ::testing::TestParamInfo<Layout>& info) {
   return Describe(info.param);

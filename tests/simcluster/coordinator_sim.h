@@ -107,6 +107,8 @@ class ClusterSim final : public Transport, public Persistence {
   using RankKey = daemon::RankKey;
   using Report = daemon::ReportTable::Report;
   static constexpr int64_t kLongJob = 12;  // steps
+  static constexpr absl::Duration kGrace =
+      absl::Seconds(10);  // --stop-grace; also after a last report
   // So small that logs are read.
   static constexpr daemon::ReportMemory kMemory = {.recent = 2, .most = 4096};
   // A rank with its process and its run folder.

@@ -14,8 +14,6 @@ namespace {
 using daemon::Assignment;
 using daemon::TrainerTable;
 
-constexpr absl::Duration kGrace = absl::Seconds(10);  // --stop-grace; also after a last report
-
 using Report = daemon::ReportTable::Report;
 
 Report ExitOf(const std::string& reason, int32_t code, int32_t signal = 0) {

@@ -16,8 +16,6 @@ namespace {
 using daemon::Assignment;
 using daemon::TrainerTable;
 
-constexpr absl::Duration kGrace = absl::Seconds(10);  // --stop-grace
-
 v1alpha1::Registered ToMessage(const SendRegistered& from) {
   v1alpha1::Registered registered;
   for (const HeldRankReply& held : from.held) {

@@ -24,7 +24,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr absl::Duration kDay = absl::Hours(24);
+constexpr absl::Duration kOneDay = absl::Hours(24);
 
 class TokenIssuerTest : public ::testing::Test {
  protected:
@@ -37,7 +37,8 @@ class TokenIssuerTest : public ::testing::Test {
     return std::string(TokenIssuer::Open(folder_, now_).status().message());
   }
   Issued Issue(TokenIssuer& issuer, const std::string& user = "alice/submitter/speech") const {
-    const absl::StatusOr<Issued> issued = issuer.Issue(UserHolder(user).value(), 30 * kDay, now_);
+    const absl::StatusOr<Issued> issued =
+        issuer.Issue(UserHolder(user).value(), 30 * kOneDay, now_);
     EXPECT_TRUE(issued.ok()) << issued.status();
     return *issued;
   }
@@ -70,7 +71,7 @@ TEST_F(TokenIssuerTest, ItsTokensCountForACoordinatorWithItsFile) {
     EXPECT_TRUE(issuer.made_key());
     const Issued issued = Issue(issuer);
     EXPECT_EQ(issued.name, "user-alice");
-    EXPECT_EQ(issued.end, absl::FromUnixSeconds(1'800'000'000) + 30 * kDay);
+    EXPECT_EQ(issued.end, absl::FromUnixSeconds(1'800'000'000) + 30 * kOneDay);
     EXPECT_EQ(issued.serial.size(), 32u);
   }
   for (const char* file : {"token.key", "user-alice.token", "token-index"}) {
@@ -79,7 +80,7 @@ TEST_F(TokenIssuerTest, ItsTokensCountForACoordinatorWithItsFile) {
   EXPECT_EQ(Judge("user-alice.token", now_), "");
   EXPECT_EQ(Judge("user-alice.token", now_ - kBackdate), "") << "a clock that is behind";
   EXPECT_THAT(Judge("user-alice.token", now_ - 2 * kBackdate), HasSubstr("not valid before"));
-  EXPECT_THAT(Judge("user-alice.token", now_ + 30 * kDay), HasSubstr("expired at"));
+  EXPECT_THAT(Judge("user-alice.token", now_ + 30 * kOneDay), HasSubstr("expired at"));
   // The key is the same the next time, and the earlier token still counts.
   const std::string first = Content("user-alice.token");
   TokenIssuer issuer = Open();
@@ -123,8 +124,8 @@ TEST_F(TokenIssuerTest, TheListForgetsWhatIsOver) {
     EXPECT_TRUE(TokenIssuer::Open(folder_, at).ok());
     return Content("tokens").find(serial) != std::string::npos;
   };
-  EXPECT_TRUE(opened_at(now_ + 30 * kDay));
-  EXPECT_FALSE(opened_at(now_ + 30 * kDay + 2 * kBackdate));
+  EXPECT_TRUE(opened_at(now_ + 30 * kOneDay));
+  EXPECT_FALSE(opened_at(now_ + 30 * kOneDay + 2 * kBackdate));
   EXPECT_EQ(ReadTokenIndex(folder_)->issued.size(), 1u) << "the record keeps it";
 }
 
@@ -174,7 +175,7 @@ TEST_F(TokenIssuerTest, DamagedFilesAreNamed) {
   ASSERT_EQ(chmod(Path("token.key").c_str(), 0644), 0);
   EXPECT_THAT(OpenFault(), HasSubstr(Path("token.key") + ": found mode 0644"));
   // A key of another kind, as that of a CA.
-  const absl::StatusOr<Minted> ca = MintCa("test CA", now_, now_ + kDay);
+  const absl::StatusOr<Minted> ca = MintCa("test CA", now_, now_ + kOneDay);
   for (const std::string& text : {std::string("nothing"), ca->key}) {
     ASSERT_TRUE(WritePrivateFile(Path("token.key"), text).ok());
     EXPECT_THAT(OpenFault(), HasSubstr(Path("token.key") + ": found no private key of Ed25519"));
@@ -189,7 +190,7 @@ TEST_F(TokenIssuerTest, ATokenThatNoCoordinatorWouldTakeIsNotMade) {
     absl::StrAppend(&user, "/submitter/project-", i, std::string(40, 'x'));
   }
   TokenIssuer issuer = Open();
-  const absl::Status status = issuer.Issue(UserHolder(user).value(), 30 * kDay, now_).status();
+  const absl::Status status = issuer.Issue(UserHolder(user).value(), 30 * kOneDay, now_).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()),
               HasSubstr(absl::StrCat("expected at most ", limits::kTokenBytes.value)));

@@ -26,7 +26,7 @@ std::vector<std::string> Expire(Membership& membership, absl::Duration steady) {
   return overdue;
 }
 
-WorkerRecord Record(const std::string& id, const std::string& incarnation = "i1") {
+WorkerRecord RecordOf(const std::string& id, const std::string& incarnation = "i1") {
   WorkerRecord record;
   record.id = id;
   record.incarnation = incarnation;
@@ -37,7 +37,7 @@ WorkerRecord Record(const std::string& id, const std::string& incarnation = "i1"
 
 TEST(LeaseTest, EndsWithoutHeartbeatAndNotBefore) {
   Membership membership(kLease);
-  ASSERT_TRUE(membership.Register(Record("a"), 1, kStart).ok());
+  ASSERT_TRUE(membership.Register(RecordOf("a"), 1, kStart).ok());
   EXPECT_THAT(Expire(membership, kLease - absl::Nanoseconds(1)), IsEmpty());
   EXPECT_TRUE(membership.Find("a")->ready());
   EXPECT_THAT(Expire(membership, kLease), ElementsAre("a"));
@@ -47,7 +47,7 @@ TEST(LeaseTest, EndsWithoutHeartbeatAndNotBefore) {
 
 TEST(LeaseTest, HeartbeatRenews) {
   Membership membership(kLease);
-  ASSERT_TRUE(membership.Register(Record("a"), 1, kStart).ok());
+  ASSERT_TRUE(membership.Register(RecordOf("a"), 1, kStart).ok());
   ASSERT_TRUE(membership.Heartbeat("a", 1, At(absl::Seconds(9))).ok());
   EXPECT_THAT(Expire(membership, absl::Seconds(18)), IsEmpty());
   EXPECT_EQ(membership.Find("a")->last_heartbeat_time, At(absl::Seconds(9)).wall);
@@ -56,8 +56,8 @@ TEST(LeaseTest, HeartbeatRenews) {
 
 TEST(LeaseTest, HeartbeatFromOldSessionIsAbortedAndDoesNotRenew) {
   Membership membership(kLease);
-  ASSERT_TRUE(membership.Register(Record("a"), 1, kStart).ok());
-  ASSERT_EQ(*membership.Register(Record("a"), 2, kStart), 1);
+  ASSERT_TRUE(membership.Register(RecordOf("a"), 1, kStart).ok());
+  ASSERT_EQ(*membership.Register(RecordOf("a"), 2, kStart), 1);
   const absl::Status status = membership.Heartbeat("a", 1, At(absl::Seconds(9)));
   EXPECT_EQ(status.code(), absl::StatusCode::kAborted);
   EXPECT_EQ(status.message(), "worker \"a\": session 1 is not the newest, 2; register again");
@@ -66,7 +66,7 @@ TEST(LeaseTest, HeartbeatFromOldSessionIsAbortedAndDoesNotRenew) {
 
 TEST(LeaseTest, HeartbeatOfLostWorkerIsAborted) {
   Membership membership(kLease);
-  ASSERT_TRUE(membership.Register(Record("a"), 1, kStart).ok());
+  ASSERT_TRUE(membership.Register(RecordOf("a"), 1, kStart).ok());
   Expire(membership, kLease);
   const absl::Status status = membership.Heartbeat("a", 1, At(kLease));
   EXPECT_EQ(status.code(), absl::StatusCode::kAborted);
@@ -82,8 +82,8 @@ TEST(LeaseTest, HeartbeatOfUnknownWorkerIsNotFound) {
 
 TEST(RegisterTest, SecondLiveWorkerWithTheNameIsRefusedNamingTheFirst) {
   Membership membership(kLease);
-  ASSERT_TRUE(membership.Register(Record("a", "i1"), 1, kStart).ok());
-  const absl::Status status = membership.Register(Record("a", "i2"), 2, kStart).status();
+  ASSERT_TRUE(membership.Register(RecordOf("a", "i1"), 1, kStart).ok());
+  const absl::Status status = membership.Register(RecordOf("a", "i2"), 2, kStart).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kAlreadyExists);
   EXPECT_EQ(
       status.message(),
@@ -94,9 +94,9 @@ TEST(RegisterTest, SecondLiveWorkerWithTheNameIsRefusedNamingTheFirst) {
 
 TEST(RegisterTest, AnotherIncarnationMayHaveTheNameOfALostWorker) {
   Membership membership(kLease);
-  ASSERT_TRUE(membership.Register(Record("a", "i1"), 1, kStart).ok());
+  ASSERT_TRUE(membership.Register(RecordOf("a", "i1"), 1, kStart).ok());
   membership.Lose("a");
-  EXPECT_EQ(*membership.Register(Record("a", "i2"), 2, kStart), 0);
+  EXPECT_EQ(*membership.Register(RecordOf("a", "i2"), 2, kStart), 0);
   EXPECT_EQ(membership.Find("a")->record.incarnation, "i2");
 }
 
@@ -107,14 +107,14 @@ TEST(RegisterTest, BadNamesAndDevicesAreRefused) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     return std::string(status.message());
   };
-  EXPECT_THAT(message(Record("Node_A")), HasSubstr("worker id \"Node_A\" is not a name"));
-  WorkerRecord none = Record("a");
+  EXPECT_THAT(message(RecordOf("Node_A")), HasSubstr("worker id \"Node_A\" is not a name"));
+  WorkerRecord none = RecordOf("a");
   none.devices.clear();
   EXPECT_EQ(message(none), "worker \"a\" has no devices; expected at least 1");
-  WorkerRecord twice = Record("a");
+  WorkerRecord twice = RecordOf("a");
   twice.devices.push_back(twice.devices[0]);
   EXPECT_EQ(message(twice), "worker \"a\" has two devices at slot 0");
-  WorkerRecord negative = Record("a");
+  WorkerRecord negative = RecordOf("a");
   negative.devices[0].slot = -1;
   EXPECT_EQ(message(negative), "worker \"a\" has a device at slot -1; expected 0 or more");
   EXPECT_EQ(membership.Find("a"), nullptr);
@@ -122,12 +122,12 @@ TEST(RegisterTest, BadNamesAndDevicesAreRefused) {
 
 TEST(RestoreTest, StoredWorkersAreLostAndHaveALeaseToComeBack) {
   Membership membership(kLease);
-  WorkerRecord record = Record("a");
+  WorkerRecord record = RecordOf("a");
   record.state = WorkerState::kReady;
   membership.Restore(record);
   EXPECT_FALSE(membership.Find("a")->ready());
   EXPECT_EQ(membership.Find("a")->lease_end, kLease);
-  EXPECT_EQ(*membership.Register(Record("a", "i2"), 1, kStart), 0);
+  EXPECT_EQ(*membership.Register(RecordOf("a", "i2"), 1, kStart), 0);
 }
 
 }  // namespace

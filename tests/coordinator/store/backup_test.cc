@@ -10,7 +10,6 @@
 #include <sys/file.h>
 
 #include <atomic>
-#include <fstream>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -27,10 +26,6 @@ FileDescriptor Lock(const std::string& folder) {
   FileDescriptor lock(open((folder + "lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   EXPECT_EQ(flock(lock.get(), LOCK_EX | LOCK_NB), 0);
   return lock;
-}
-
-void Write(const std::string& path, const std::string& bytes) {
-  std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
 }
 
 // Leaves the files of a coordinator that was killed after its tenth job. Returns its log.
@@ -130,7 +125,7 @@ TEST(BackupTest, OfADamagedDatabaseIsRefusedAndLeavesNoFile) {
   ASSERT_TRUE(Open(path)->Commit({job}).ok());
   std::string bytes = *ReadFile(path);
   bytes[bytes.find("specification")] ^= 1;
-  std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+  Write(path, bytes);
   const absl::Status status = BackUpSqliteStore(path, folder + "copy", folder + "lock").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("of table jobs: found checksum "));

@@ -58,11 +58,6 @@ JobRecord MarkedJob(int number, int bytes) {
   return job;
 }
 
-void Write(const std::string& path, const std::string& bytes) {
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file << bytes;
-}
-
 // A database of small jobs and of jobs with chains of overflow pages, some of which were changed
 // and deleted; with a copy of its files as the last coordinator left them.
 class RepairTest : public ::testing::Test {

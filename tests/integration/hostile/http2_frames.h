@@ -30,6 +30,8 @@ inline std::string Number(uint32_t value, int bytes = 4) {
   for (int i = bytes - 1; i >= 0; --i) out.push_back(static_cast<char>(value >> (8 * i) & 0xff));
   return out;
 }
+inline constexpr char kGet[] = "/stretto.v1alpha1.JobService/GetJob";
+
 // With a length that may be a lie.
 inline std::string Frame(uint8_t type, uint8_t flags, uint32_t stream, absl::string_view payload,
                          int64_t length = -1) {

@@ -22,7 +22,6 @@ namespace {
 
 using namespace http2;  // NOLINT: frames
 
-constexpr char kGet[] = "/stretto.v1alpha1.JobService/GetJob";
 constexpr int64_t kMostBytes = 2 * kMemoryBytes;  // resident, at any time of an attack
 
 class Memory : public HostileTest {

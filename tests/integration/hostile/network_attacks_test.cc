@@ -138,7 +138,6 @@ INSTANTIATE_TEST_SUITE_P(Network, Garbage,
 
 // ---- HTTP/2
 
-constexpr char kGet[] = "/stretto.v1alpha1.JobService/GetJob";
 constexpr char kWatch[] = "/stretto.v1alpha1.JobService/WatchJob";
 
 const std::vector<Bytes> kFrames = {

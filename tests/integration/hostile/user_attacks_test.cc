@@ -28,13 +28,13 @@ struct Field {
   const MethodDescriptor* method;
   FieldPath path;
 };
-std::string NameOf(const testing::TestParamInfo<Field>& info) {
+std::string NameOfUserField(const testing::TestParamInfo<Field>& info) {
   return absl::StrCat(std::string(info.param.method->name()), "_", TestName(info.param.path));
 }
 void PrintTo(const Field& field, std::ostream* out) { *out << TextOf(field.path); }
 
 // Of the unary requests of users. A new job is given as its spec; the rest of a job is output.
-std::vector<Field> Fields(const std::function<bool(const FieldDescriptor&)>& wanted) {
+std::vector<Field> FieldsOfUser(const std::function<bool(const FieldDescriptor&)>& wanted) {
   std::vector<Field> fields;
   const auto* file = v1alpha1::Job::descriptor()->file();
   for (int i = 0; i < file->service_count(); ++i) {
@@ -116,7 +116,8 @@ TEST_P(ControlCharacters, AreRefused) {
   EXPECT_FALSE(Send(*request).ok());
   Saw("refused");
 }
-INSTANTIATE_TEST_SUITE_P(User, ControlCharacters, testing::ValuesIn(Fields(IsText)), NameOf);
+INSTANTIATE_TEST_SUITE_P(User, ControlCharacters, testing::ValuesIn(FieldsOfUser(IsText)),
+                         NameOfUserField);
 
 class LongText : public UserAttack {};
 TEST_P(LongText, IsRefused) {
@@ -129,7 +130,7 @@ TEST_P(LongText, IsRefused) {
   }
   Saw("refused");
 }
-INSTANTIATE_TEST_SUITE_P(User, LongText, testing::ValuesIn(Fields(IsText)), NameOf);
+INSTANTIATE_TEST_SUITE_P(User, LongText, testing::ValuesIn(FieldsOfUser(IsText)), NameOfUserField);
 
 class ExtremeNumber : public UserAttack {};
 TEST_P(ExtremeNumber, IsAnsweredAtOnce) {
@@ -149,7 +150,8 @@ TEST_P(ExtremeNumber, IsAnsweredAtOnce) {
   }
   Saw("answered at once");
 }
-INSTANTIATE_TEST_SUITE_P(User, ExtremeNumber, testing::ValuesIn(Fields(IsNumber)), NameOf);
+INSTANTIATE_TEST_SUITE_P(User, ExtremeNumber, testing::ValuesIn(FieldsOfUser(IsNumber)),
+                         NameOfUserField);
 
 class UnknownField : public UserAttack {};
 TEST_P(UnknownField, IsRefused) {
@@ -164,7 +166,8 @@ TEST_P(UnknownField, IsRefused) {
   EXPECT_TRUE(absl::StrContains(status.error_message(), "4000")) << status.error_message();
   Saw("refused, the field named");
 }
-INSTANTIATE_TEST_SUITE_P(User, UnknownField, testing::ValuesIn(Fields(IsMessage)), NameOf);
+INSTANTIATE_TEST_SUITE_P(User, UnknownField, testing::ValuesIn(FieldsOfUser(IsMessage)),
+                         NameOfUserField);
 
 class LongList : public UserAttack {};
 TEST_P(LongList, IsRefused) {
@@ -185,10 +188,11 @@ TEST_P(LongList, IsRefused) {
   EXPECT_EQ(status.error_code(), StatusCode::INVALID_ARGUMENT);
   Saw("refused");
 }
-INSTANTIATE_TEST_SUITE_P(User, LongList, testing::ValuesIn(Fields([](const FieldDescriptor& field) {
+INSTANTIATE_TEST_SUITE_P(User, LongList,
+                         testing::ValuesIn(FieldsOfUser([](const FieldDescriptor& field) {
                            return field.is_repeated();
                          })),
-                         NameOf);
+                         NameOfUserField);
 
 class UserFlood : public HostileTest {
  protected:

@@ -23,9 +23,11 @@ using v1alpha1::Job;
 using v1alpha1::RankReport;
 using v1alpha1::WorkerMessage;
 
-std::string NameOf(const testing::TestParamInfo<FieldPath>& info) { return TestName(info.param); }
+std::string NameOfField(const testing::TestParamInfo<FieldPath>& info) {
+  return TestName(info.param);
+}
 
-std::vector<FieldPath> Fields(bool text) {
+std::vector<FieldPath> FieldsOfWorker(bool text) {
   std::vector<FieldPath> fields;
   for (const FieldPath& path : FieldsOf(*WorkerMessage::descriptor())) {
     const auto type = path.back()->cpp_type();
@@ -87,7 +89,8 @@ TEST_P(WorkerText, IsRefusedOrEscaped) {
   ExpectPrintableLog();
   Saw("the session ended, or the text was escaped");
 }
-INSTANTIATE_TEST_SUITE_P(Worker, WorkerText, testing::ValuesIn(Fields(/*text=*/true)), NameOf);
+INSTANTIATE_TEST_SUITE_P(Worker, WorkerText, testing::ValuesIn(FieldsOfWorker(/*text=*/true)),
+                         NameOfField);
 
 class WorkerNumber : public WorkerAttack, public testing::WithParamInterface<FieldPath> {};
 TEST_P(WorkerNumber, HarmsNobody) {
@@ -103,7 +106,8 @@ TEST_P(WorkerNumber, HarmsNobody) {
   }
   Saw("the session ended, or nothing happened");
 }
-INSTANTIATE_TEST_SUITE_P(Worker, WorkerNumber, testing::ValuesIn(Fields(/*text=*/false)), NameOf);
+INSTANTIATE_TEST_SUITE_P(Worker, WorkerNumber, testing::ValuesIn(FieldsOfWorker(/*text=*/false)),
+                         NameOfField);
 
 // ---- reports on the ranks of another worker
 

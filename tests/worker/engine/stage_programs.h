@@ -33,4 +33,17 @@ inline int64_t SentBytes(const Program& program, absl::string_view group) {
   return bytes;
 }
 
+// The last operation of the kind over the group in a micro-batch.
+inline OpId Find(const Program& program, OpKind kind, absl::string_view group, int micro_batch) {
+  OpId found = -1;
+  for (OpId op : program.ops.ids()) {
+    const Op& of = program.ops[op];
+    if (of.kind == kind && of.tag.micro_batch == micro_batch &&
+        program.groups[of.group].name == group)
+      found = op;
+  }
+  EXPECT_GE(found.value(), 0) << group;
+  return found;
+}
+
 }  // namespace stretto

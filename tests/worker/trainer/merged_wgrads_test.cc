@@ -19,7 +19,7 @@ namespace stretto::trainer {
 namespace {
 
 // Six micro-batches of two ranks on one node.
-JobConfig Config() {
+JobConfig MergedConfig() {
   v1alpha1::AttachResponse task;
   task.set_data_root(testing::TempDir());
   task.set_checkpoint_root(testing::TempDir());
@@ -42,7 +42,7 @@ JobConfig Config() {
 }
 
 JobConfig With(int merged) {
-  JobConfig config = Config();
+  JobConfig config = MergedConfig();
   SetMergedWgrads(merged, &config);
   return config;
 }
@@ -58,28 +58,29 @@ int64_t BytesOf(const JobConfig& config) {
 TEST(MostMergedWgradsTest, IsTheGreatestDivisorThatFitsTheNode) {
   for (const auto& [merged, fewer] : {std::pair{2, 1}, {3, 2}, {6, 3}}) {
     const int64_t bytes = BytesOf(With(merged));
-    EXPECT_EQ(*MostMergedWgrads(Config(), bytes), merged);
-    EXPECT_EQ(*MostMergedWgrads(Config(), bytes - 1), fewer);
+    EXPECT_EQ(*MostMergedWgrads(MergedConfig(), bytes), merged);
+    EXPECT_EQ(*MostMergedWgrads(MergedConfig(), bytes - 1), fewer);
   }
-  EXPECT_EQ(*MostMergedWgrads(Config(), int64_t{1} << 40), 6);
+  EXPECT_EQ(*MostMergedWgrads(MergedConfig(), int64_t{1} << 40), 6);
 }
 
 TEST(MostMergedWgradsTest, WhatDoesNotFitAtAllIsRefusedAsEverywhere) {
   const int64_t available = BytesOf(With(1)) - 1;
-  EXPECT_EQ(*MostMergedWgrads(Config(), available + 1), 1);
-  EXPECT_EQ(MostMergedWgrads(Config(), available).status(),
+  EXPECT_EQ(*MostMergedWgrads(MergedConfig(), available + 1), 1);
+  EXPECT_EQ(MostMergedWgrads(MergedConfig(), available).status(),
             CheckMemory(*ArenasOf(With(1)), false, available));
 }
 
 // What ranks with room for so much settle on.
-std::vector<absl::StatusOr<int>> Agreed(std::vector<int> most, const std::string& saved_hash) {
+std::vector<absl::StatusOr<int>> MergedAgreed(std::vector<int> most,
+                                              const std::string& saved_hash) {
   std::vector<absl::StatusOr<int>> agreed(most.size(), 0);
   std::vector<std::unique_ptr<Communicator>> group =
       LocalGroup::Create(static_cast<int>(most.size()));
   std::vector<std::thread> threads;
   for (size_t rank = 0; rank < most.size(); ++rank) {
     threads.emplace_back([&, rank] {
-      JobConfig config = Config();
+      JobConfig config = MergedConfig();
       const absl::Status status =
           AgreeOnMergedWgrads(most[rank], saved_hash, *group[rank], &config);
       agreed[rank] = config.engine.schedule.merge_wgrads;
@@ -92,19 +93,19 @@ std::vector<absl::StatusOr<int>> Agreed(std::vector<int> most, const std::string
 }
 
 TEST(AgreeOnMergedWgradsTest, TheRankWithTheLeastMemoryDecides) {
-  for (const auto& merged : Agreed({6, 2, 3}, "")) EXPECT_EQ(*merged, 2);
+  for (const auto& merged : MergedAgreed({6, 2, 3}, "")) EXPECT_EQ(*merged, 2);
 }
 
 TEST(AgreeOnMergedWgradsTest, ACheckpointsNumberHolds) {
-  for (const auto& merged : Agreed({6, 6}, With(2).spec_hash)) EXPECT_EQ(*merged, 2);
-  for (const auto& merged : Agreed({2, 6}, With(2).spec_hash)) EXPECT_EQ(*merged, 2);
+  for (const auto& merged : MergedAgreed({6, 6}, With(2).spec_hash)) EXPECT_EQ(*merged, 2);
+  for (const auto& merged : MergedAgreed({2, 6}, With(2).spec_hash)) EXPECT_EQ(*merged, 2);
   // It no longer fits: the run continues under another layout.
-  for (const auto& merged : Agreed({2, 6}, With(3).spec_hash)) EXPECT_EQ(*merged, 2);
+  for (const auto& merged : MergedAgreed({2, 6}, With(3).spec_hash)) EXPECT_EQ(*merged, 2);
 }
 
 // Resume refuses it later, for what differs.
 TEST(AgreeOnMergedWgradsTest, ACheckpointOfAnotherSpecDecidesNothing) {
-  for (const auto& merged : Agreed({6, 3}, "0123456789abcdef")) EXPECT_EQ(*merged, 3);
+  for (const auto& merged : MergedAgreed({6, 3}, "0123456789abcdef")) EXPECT_EQ(*merged, 3);
 }
 
 // A peer of another build, say.
@@ -112,7 +113,7 @@ TEST(AgreeOnMergedWgradsTest, WhatIsNoDivisorIsAnErrorThatNamesTheRank) {
   for (const char* sent : {"4", "0", "-1", "six", "", "99999999999999999999"}) {
     std::vector<std::unique_ptr<Communicator>> group = LocalGroup::Create(2);
     std::thread peer([&] { EXPECT_TRUE(ExchangeText(*group[1], sent).ok()); });
-    JobConfig config = Config();
+    JobConfig config = MergedConfig();
     EXPECT_EQ(AgreeOnMergedWgrads(6, "", *group[0], &config),
               absl::InternalError(absl::StrCat("rank 1: found weight gradients merged over '", sent,
                                                "' micro-batches, expected a divisor of 6")));
@@ -123,7 +124,7 @@ TEST(AgreeOnMergedWgradsTest, WhatIsNoDivisorIsAnErrorThatNamesTheRank) {
 TEST(AgreeOnMergedWgradsTest, ABrokenGroupIsAnError) {
   std::vector<std::unique_ptr<Communicator>> group = LocalGroup::Create(2);
   group[1].reset();
-  JobConfig config = Config();
+  JobConfig config = MergedConfig();
   EXPECT_FALSE(AgreeOnMergedWgrads(1, "", *group[0], &config).ok());
 }
 

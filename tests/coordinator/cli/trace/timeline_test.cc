@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 // Rank 1 begins 3 ms later.
-Timeline TwoRanks() {
+Timeline TimelineOfTwoRanks() {
   TimelineBuilder builder;
   builder.Add(0, MakeProgram(), MakeStep(12), 7'000'000'000);
   builder.Add(1, MakeProgram(), MakeStep(12), 7'003'000'000);
@@ -42,7 +42,7 @@ void ExpectGolden(const std::string& name, const std::string& text) {
 }
 
 TEST(TimelineTest, BarsAndExposedPartsShareTheAxisOfTheFirstRank) {
-  const Timeline timeline = TwoRanks();
+  const Timeline timeline = TimelineOfTwoRanks();
   EXPECT_EQ(timeline.job, "gpt");
   EXPECT_EQ(timeline.step, 12);
   EXPECT_EQ(timeline.length, 103'000'000);
@@ -71,7 +71,7 @@ TEST(TimelineTest, TicksAreRoundNumbers) {
 
 TEST(TimelineTextTest, LettersWithoutColour) {
   EXPECT_THAT(
-      DrawTimeline(TwoRanks(), {.width = 66, .unicode = false, .color = false}),
+      DrawTimeline(TimelineOfTwoRanks(), {.width = 66, .unicode = false, .color = false}),
       ElementsAre(
           "job gpt step 12: 103.0 ms, domino_row, 2 ranks, overlap 63.9 %",
           "rank 0 compute dFFFFFFFFFF....BBBBBBBBBBBBBBBBB...OOOOOOO   cccc",
@@ -85,10 +85,10 @@ TEST(TimelineTextTest, LettersWithoutColour) {
 }
 
 TEST(TimelineTextTest, GoldenOnAUtf8Terminal) {
-  ExpectGolden("plain.txt",
-               Joined(DrawTimeline(TwoRanks(), {.width = 100, .unicode = true, .color = false})));
-  ExpectGolden("color.txt",
-               Joined(DrawTimeline(TwoRanks(), {.width = 100, .unicode = true, .color = true})));
+  ExpectGolden("plain.txt", Joined(DrawTimeline(TimelineOfTwoRanks(),
+                                                {.width = 100, .unicode = true, .color = false})));
+  ExpectGolden("color.txt", Joined(DrawTimeline(TimelineOfTwoRanks(),
+                                                {.width = 100, .unicode = true, .color = true})));
 }
 
 TEST(TimelineTest, AnEvaluationIsDrawn) {
@@ -102,7 +102,7 @@ TEST(TimelineTest, AnEvaluationIsDrawn) {
   EXPECT_THAT(text, HasSubstr("OOO eeeecccc"));
   EXPECT_THAT(text, HasSubstr("  c checkpoint wait  e evaluation"));
   EXPECT_THAT(DrawTimelineSvg(timeline), HasSubstr(">evaluation</text>"));
-  EXPECT_THAT(DrawTimelineSvg(TwoRanks()), Not(HasSubstr(">evaluation</text>")));
+  EXPECT_THAT(DrawTimelineSvg(TimelineOfTwoRanks()), Not(HasSubstr(">evaluation</text>")));
 }
 
 TEST(TimelineTextTest, NamesThatAWorkerGaveAreEscaped) {
@@ -120,14 +120,17 @@ TEST(TimelineTextTest, NamesThatAWorkerGaveAreEscaped) {
 
 TEST(TimelineTextTest, NoLineIsWiderThanTheTerminal) {
   for (int width : {40, 57, 80, 133}) {
-    const auto lines = DrawTimeline(TwoRanks(), {.width = width, .unicode = false, .color = false});
+    const auto lines =
+        DrawTimeline(TimelineOfTwoRanks(), {.width = width, .unicode = false, .color = false});
     for (size_t i = 1; i + 1 < lines.size(); ++i) {
       EXPECT_LE(lines[i].size(), static_cast<size_t>(width)) << lines[i];
     }
   }
 }
 
-TEST(TimelineSvgTest, Golden) { ExpectGolden("two_ranks.svg", DrawTimelineSvg(TwoRanks())); }
+TEST(TimelineSvgTest, Golden) {
+  ExpectGolden("two_ranks.svg", DrawTimelineSvg(TimelineOfTwoRanks()));
+}
 
 TEST(TimelineSvgTest, TextIsEscapedAndThePaletteIsWhatIsUsed) {
   TimelineBuilder builder;
@@ -145,7 +148,7 @@ TEST(TimelineSvgTest, TextIsEscapedAndThePaletteIsWhatIsUsed) {
 
 // Whoever prefers dark gets other values of the same names, and nothing is painted outside them.
 TEST(TimelineSvgTest, EveryColourHasADarkOne) {
-  const std::string svg = DrawTimelineSvg(TwoRanks());
+  const std::string svg = DrawTimelineSvg(TimelineOfTwoRanks());
   EXPECT_THAT(svg, HasSubstr("@media (prefers-color-scheme: dark) {\n"));
   std::set<std::string> known;
   for (const PaletteColor& color : kPalette) {

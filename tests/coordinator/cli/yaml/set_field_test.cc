@@ -17,7 +17,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr char kJob[] =
+constexpr char kJobFile[] =
     "name: gpt\n"
     "data: {blend: [{prefix: a, weight: 1}, {prefix: b, weight: 2}]}\n"
     "parallelism: {tp_size: 2, dp_size: 2}\n"
@@ -26,7 +26,7 @@ constexpr char kJob[] =
     "steps: 100\n";
 
 JobFile With(const std::vector<std::string>& assignments) {
-  absl::StatusOr<JobFile> job = ParseJobFile(kJob, "job.yaml");
+  absl::StatusOr<JobFile> job = ParseJobFile(kJobFile, "job.yaml");
   EXPECT_TRUE(job.ok()) << job.status();
   const absl::Status set = SetFields(assignments, &*job);
   EXPECT_TRUE(set.ok()) << set;
@@ -34,7 +34,7 @@ JobFile With(const std::vector<std::string>& assignments) {
 }
 
 std::string ErrorOf(const std::string& assignment) {
-  absl::StatusOr<JobFile> job = ParseJobFile(kJob, "job.yaml");
+  absl::StatusOr<JobFile> job = ParseJobFile(kJobFile, "job.yaml");
   const absl::Status set = SetFields({assignment}, &*job);
   EXPECT_EQ(set.code(), absl::StatusCode::kInvalidArgument) << assignment;
   return std::string(set.message());
@@ -112,7 +112,7 @@ TEST(SetFieldTest, AViolationOfAFieldThatWasSetIsLocatedThere) {
 
 TEST(SetFieldTest, EveryPathThatIsOfferedExists) {
   for (const std::string& path : SettableFields()) {
-    absl::StatusOr<JobFile> job = ParseJobFile(kJob, "job.yaml");
+    absl::StatusOr<JobFile> job = ParseJobFile(kJobFile, "job.yaml");
     const bool map = absl::EndsWith(path, ".");
     const absl::Status removed = SetFields({path + (map ? "x=null" : "=null")}, &*job);
     // A name cannot be removed.

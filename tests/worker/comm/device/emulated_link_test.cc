@@ -12,9 +12,9 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr int kSize = 4, kRank = 2, kBlocks = 3;
-constexpr DType kDTypes[] = {DType::kF32, DType::kBF16, DType::kI32};
+constexpr DType kLinkDTypes[] = {DType::kF32, DType::kBF16, DType::kI32};
 // Whole packs and not; less and more than all threads of all blocks move at once.
-constexpr int64_t kCounts[] = {0, 1, 3, 4096, 4097, 1 << 17};
+constexpr int64_t kLinkCounts[] = {0, 1, 3, 4096, 4097, 1 << 17};
 
 EmulatedLinkOptions Options() {
   return {.rank = kRank,
@@ -49,8 +49,8 @@ void ExpectElements(const Tensor& tensor, int64_t begin, int64_t count, int scal
 
 TEST(EmulatedLinkTest, SumsAreThoseOfEqualRanksAndMaximaTheOwnValues) {
   const auto link = Make();
-  for (DType dtype : kDTypes) {
-    for (int64_t count : kCounts) {
+  for (DType dtype : kLinkDTypes) {
+    for (int64_t count : kLinkCounts) {
       SCOPED_TRACE(::testing::Message() << NameOf(dtype) << " x " << count);
       Tensor sum = Patterned(dtype, kRank, count), max = Patterned(dtype, kRank, count);
       ASSERT_TRUE(link->Run(Collective::AllReduce(sum.view(), ReduceOp::kSum), nullptr).ok());
@@ -63,8 +63,8 @@ TEST(EmulatedLinkTest, SumsAreThoseOfEqualRanksAndMaximaTheOwnValues) {
 
 TEST(EmulatedLinkTest, EveryGatheredPartIsACopyOfTheOwn) {
   const auto link = Make();
-  for (DType dtype : kDTypes) {
-    for (int64_t count : kCounts) {
+  for (DType dtype : kLinkDTypes) {
+    for (int64_t count : kLinkCounts) {
       SCOPED_TRACE(::testing::Message() << NameOf(dtype) << " x " << count);
       Tensor out(dtype, count * kSize);
       for (int64_t i = 0; i < count; ++i) out.Set(kRank * count + i, Pattern(kRank, i));
@@ -78,8 +78,8 @@ TEST(EmulatedLinkTest, EveryGatheredPartIsACopyOfTheOwn) {
 
 TEST(EmulatedLinkTest, ScatteredPartIsTheOwnPartOfTheSum) {
   const auto link = Make();
-  for (DType dtype : kDTypes) {
-    for (int64_t count : kCounts) {
+  for (DType dtype : kLinkDTypes) {
+    for (int64_t count : kLinkCounts) {
       SCOPED_TRACE(::testing::Message() << NameOf(dtype) << " x " << count);
       Tensor in = Patterned(dtype, kRank, count * kSize), out(dtype, count);
       ASSERT_TRUE(link->Run(Collective::ReduceScatter(in.view(), out.view()), nullptr).ok());
@@ -119,7 +119,7 @@ TEST(EmulatedLinkTest, BlocksStayForLatencyAndBytesOverBandwidth) {
 
 TEST(EmulatedLinkTest, ABroadcastLeavesTheTensorAsItIs) {
   const auto link = Make();
-  for (int64_t count : kCounts) {
+  for (int64_t count : kLinkCounts) {
     Tensor tensor = Patterned(DType::kF32, kRank, count);
     ASSERT_TRUE(link->Run(Collective::Broadcast(tensor.view(), 0), nullptr).ok());
     ExpectElements(tensor, 0, count, 1, 0);

@@ -17,7 +17,7 @@ using ::testing::IsEmpty;
 
 // Operations: forward and backward compute, forward and backward all_reduce over tp, one over dp,
 // optimizer, a send and a receive between stages and a sum over two of them.
-constexpr char kText[] =
+constexpr char kTimesText[] =
     "program rank=0 world=2\n"
     "group tp 0,1\n"
     "group dp 0\n"
@@ -66,7 +66,7 @@ StepLedger LedgerOf(std::map<int, Interval> given, Interval step, HostWaits wait
   for (std::vector<Interval>* list : {&waits.data, &waits.checkpoint, &waits.evaluation}) {
     for (Interval& wait : *list) wait = {wait.begin * kSecond, wait.end * kSecond};
   }
-  return ComputeLedger(*Parse(kText), Seconds(std::move(given)), waits,
+  return ComputeLedger(*Parse(kTimesText), Seconds(std::move(given)), waits,
                        {step.begin * kSecond, step.end * kSecond});
 }
 

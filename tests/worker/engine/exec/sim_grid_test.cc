@@ -8,7 +8,7 @@ namespace {
 
 constexpr int64_t kMs = 1'000'000;
 
-constexpr char kText[] =
+constexpr char kGridText[] =
     "program rank=0 world=2\n"
     "group tp 0,1\n"
     "lane compute\n"
@@ -29,21 +29,21 @@ std::vector<Interval> Sample() {
 }
 
 TEST(SimGridTest, DrawsABoxForEachOperation) {
-  EXPECT_EQ(DrawGrid(ProgramOf(kText), Sample(), {0, 40 * kMs}, 40),
+  EXPECT_EQ(DrawGrid(ProgramOf(kGridText), Sample(), {0, 40 * kMs}, 40),
             "0.000 ms to 40.000 ms, a column is 1000.000 us\n"
             "compute |fc1.0    |..............|d(fc|w(fc1.1) \n"
             "comm.tp ..........|AR(fc1.0)     |..............\n");
 }
 
 TEST(SimGridTest, AWindowCutsBoxes) {
-  EXPECT_EQ(DrawGrid(ProgramOf(kText), Sample(), {5 * kMs, 25 * kMs}, 20),
+  EXPECT_EQ(DrawGrid(ProgramOf(kGridText), Sample(), {5 * kMs, 25 * kMs}, 20),
             "5.000 ms to 25.000 ms, a column is 1000.000 us\n"
             "compute |fc1.|..............\n"
             "comm.tp .....|AR(fc1.0)     \n");
 }
 
 TEST(SimGridTest, NothingToDrawSaysSo) {
-  EXPECT_EQ(DrawGrid(ProgramOf(kText), Sample(), {kMs, kMs}, 20), "nothing to draw\n");
+  EXPECT_EQ(DrawGrid(ProgramOf(kGridText), Sample(), {kMs, kMs}, 20), "nothing to draw\n");
 }
 
 // A hundred short operations: boxes of whole passes.
@@ -61,7 +61,7 @@ TEST(SimGridTest, ShortOperationsJoin) {
 }
 
 TEST(SimGridTest, ALayersWindowLeavesOutMovedWeightGradients) {
-  const Program program = ProgramOf(kText);
+  const Program program = ProgramOf(kGridText);
   const Interval backward = LayerWindow(program, Sample(), 0, Phase::kBackward);
   EXPECT_EQ(backward.begin, 25 * kMs);
   EXPECT_EQ(backward.end, 30 * kMs);
@@ -72,7 +72,7 @@ TEST(SimGridTest, ALayersWindowLeavesOutMovedWeightGradients) {
 }
 
 TEST(SimGridTest, TheLedgerSumsToTheStep) {
-  const StepLedger ledger = ComputeLedger(ProgramOf(kText), Sample(), {}, {0, 50 * kMs});
+  const StepLedger ledger = ComputeLedger(ProgramOf(kGridText), Sample(), {}, {0, 50 * kMs});
   EXPECT_EQ(PrintLedger(ledger),
             "compute_alone forward                    10.000 ms   20.0 %\n"
             "compute_alone backward                   15.000 ms   30.0 %\n"

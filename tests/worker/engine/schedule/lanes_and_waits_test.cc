@@ -11,7 +11,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-Op OpOf(OpKind kind, BufferList in, BufferList out) {
+Op OpWith(OpKind kind, BufferList in, BufferList out) {
   Op op;
   op.kind = kind;
   if (IsCollective(kind)) op.group = 0;
@@ -42,7 +42,8 @@ void Assign(StepProgram* step) {
 }
 
 TEST(LanesAndWaitsTest, ACollectiveWaitsForAReadOfWhatItReduces) {
-  StepProgram step = TwiceOf({OpOf(OpKind::kGelu, {0}, {1}), OpOf(OpKind::kAllReduce, {0}, {0})});
+  StepProgram step =
+      TwiceOf({OpWith(OpKind::kGelu, {0}, {1}), OpWith(OpKind::kAllReduce, {0}, {0})});
   Assign(&step);
   EXPECT_EQ(step.lanes[1].name, "comm.tp");
   EXPECT_EQ(step.units[0].ops[1].lane, 1);
@@ -56,8 +57,8 @@ TEST(LanesAndWaitsTest, ACollectiveWaitsForAReadOfWhatItReduces) {
 }
 
 TEST(LanesAndWaitsTest, AGatherIsInUseOnBothEndsUntilItIsDone) {
-  StepProgram step = TwiceOf({OpOf(OpKind::kZero, {}, {2}), OpOf(OpKind::kAllGather, {2}, {1}),
-                              OpOf(OpKind::kZero, {}, {2}), OpOf(OpKind::kGelu, {1}, {0})});
+  StepProgram step = TwiceOf({OpWith(OpKind::kZero, {}, {2}), OpWith(OpKind::kAllGather, {2}, {1}),
+                              OpWith(OpKind::kZero, {}, {2}), OpWith(OpKind::kGelu, {1}, {0})});
   Assign(&step);
   const std::vector<Op>& ops = step.units[0].ops;
   EXPECT_THAT(ValuesOf(ops[1].waits), ElementsAre(0));
@@ -68,7 +69,7 @@ TEST(LanesAndWaitsTest, AGatherIsInUseOnBothEndsUntilItIsDone) {
 
 TEST(LanesAndWaitsTest, AScatterWaitsForWhoReadItsLastResult) {
   StepProgram step =
-      TwiceOf({OpOf(OpKind::kReduceScatter, {0}, {2}), OpOf(OpKind::kSumSquares, {2}, {1})});
+      TwiceOf({OpWith(OpKind::kReduceScatter, {0}, {2}), OpWith(OpKind::kSumSquares, {2}, {1})});
   step.buffers[1].shape = {1};
   Assign(&step);
   EXPECT_THAT(ValuesOf(step.units[0].ops[1].waits), ElementsAre(0));
@@ -79,30 +80,31 @@ TEST(LanesAndWaitsTest, AScatterWaitsForWhoReadItsLastResult) {
 
 TEST(LanesAndWaitsTest, WhatLaneOrderCoversNeedsNoWait) {
   // The gelu waits for the collective; the zero after it on its lane need not wait again.
-  StepProgram step = TwiceOf({OpOf(OpKind::kAllReduce, {0}, {0}), OpOf(OpKind::kGelu, {0}, {1}),
-                              OpOf(OpKind::kZero, {}, {0})});
+  StepProgram step = TwiceOf({OpWith(OpKind::kAllReduce, {0}, {0}), OpWith(OpKind::kGelu, {0}, {1}),
+                              OpWith(OpKind::kZero, {}, {0})});
   Assign(&step);
   EXPECT_THAT(ValuesOf(step.units[0].ops[1].waits), ElementsAre(0));
   EXPECT_THAT(step.units[0].ops[2].waits, IsEmpty());
 }
 
 TEST(LanesAndWaitsTest, IndependentBuffersNeedNoWait) {
-  StepProgram step = TwiceOf({OpOf(OpKind::kAllReduce, {0}, {0}), OpOf(OpKind::kZero, {}, {1})});
+  StepProgram step =
+      TwiceOf({OpWith(OpKind::kAllReduce, {0}, {0}), OpWith(OpKind::kZero, {}, {1})});
   Assign(&step);
   EXPECT_THAT(step.units[0].ops[1].waits, IsEmpty());
   EXPECT_THAT(step.instances[1].waits, IsEmpty());
 }
 
 TEST(LanesAndWaitsTest, WithoutCollectivesThereIsOneLane) {
-  StepProgram step = TwiceOf({OpOf(OpKind::kGelu, {0}, {1})});
+  StepProgram step = TwiceOf({OpWith(OpKind::kGelu, {0}, {1})});
   Assign(&step);
   ASSERT_EQ(step.lanes.size(), 1u);
   EXPECT_EQ(step.lanes[0].name, "compute");
 }
 
 TEST(SerialiseLanesTest, NothingRunsBesideACollective) {
-  StepProgram step = TwiceOf({OpOf(OpKind::kZero, {}, {1}), OpOf(OpKind::kAllReduce, {0}, {0}),
-                              OpOf(OpKind::kZero, {}, {1})});
+  StepProgram step = TwiceOf({OpWith(OpKind::kZero, {}, {1}), OpWith(OpKind::kAllReduce, {0}, {0}),
+                              OpWith(OpKind::kZero, {}, {1})});
   Assign(&step);
   EXPECT_THAT(step.units[0].ops[1].waits, IsEmpty());
   ASSERT_TRUE(SerialiseLanes({}, &step).ok());

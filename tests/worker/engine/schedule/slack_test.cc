@@ -55,7 +55,7 @@ struct Stage {
 };
 
 // Returns the seconds of a step.
-double StepOf(const Pipeline& pipeline, const std::vector<int>& warm_ups) {
+double StepSeconds(const Pipeline& pipeline, const std::vector<int>& warm_ups) {
   std::vector<Stage> stages(pipeline.stages.size());
   for (size_t i = 0; i < stages.size(); ++i)
     stages[i].cells = InTurn(warm_ups[i], {.micro_batches = kMicroBatches}).cells;
@@ -141,12 +141,12 @@ TEST(SlackTest, LeavesNothingButTheFill) {
     for (int stages : {2, 4, 8}) {
       for (double transfer : {0.5, 1.0, 1.5, 2.0, 2.5, 3.0}) {
         const Pipeline pipeline = Even(stages, transfer, delayed);
-        const double step = StepOf(pipeline, pipeline.Slack());
+        const double step = StepSeconds(pipeline, pipeline.Slack());
         const std::string which =
             absl::StrCat(stages, " stages, transfer ", transfer, ", delayed ", delayed);
         EXPECT_LE(step, 3 * (kMicroBatches + stages - 1) + 2 * (stages - 1) * transfer) << which;
-        EXPECT_LE(step, 1.01 * StepOf(pipeline, pipeline.Even(0))) << which;
-        EXPECT_LE(step, 1.01 * StepOf(pipeline, pipeline.Even(1))) << which;
+        EXPECT_LE(step, 1.01 * StepSeconds(pipeline, pipeline.Even(0))) << which;
+        EXPECT_LE(step, 1.01 * StepSeconds(pipeline, pipeline.Even(1))) << which;
       }
     }
   }
@@ -156,14 +156,14 @@ TEST(SlackTest, LeavesNothingButTheFill) {
 TEST(SlackTest, AgreesWithPublishedStepTimes) {
   const auto step = [](int stages, double transfer, int slack) {
     const Pipeline pipeline = Even(stages, transfer, 0);
-    return StepOf(pipeline, pipeline.Even(slack));
+    return StepSeconds(pipeline, pipeline.Even(slack));
   };
   EXPECT_DOUBLE_EQ(step(2, 0.5, 0), 115);
   EXPECT_DOUBLE_EQ(step(2, 0.5, 1), 100);
   EXPECT_DOUBLE_EQ(step(8, 3, 1), 201);
   const Pipeline slow = Even(8, 3, 1);
   EXPECT_EQ(slow.Slack().front(), 22);
-  EXPECT_DOUBLE_EQ(StepOf(slow, slow.Slack()), 158);
+  EXPECT_DOUBLE_EQ(StepSeconds(slow, slow.Slack()), 158);
 }
 
 // Unlike stages and links: no worse, on average, than the best even slack.
@@ -182,9 +182,9 @@ TEST(SlackTest, IsNearTheBestForUnlikeStages) {
       stage.delayed = i % 2 == 0 ? 0 : stage.forward;
     }
     for (BoundarySeconds& boundary : pipeline.boundaries) boundary = {draw(0, 3), draw(0, 3)};
-    double best = StepOf(pipeline, pipeline.Even(0));
-    for (int slack : {1, 2, 3}) best = std::min(best, StepOf(pipeline, pipeline.Even(slack)));
-    const double ratio = StepOf(pipeline, pipeline.Slack()) / best;
+    double best = StepSeconds(pipeline, pipeline.Even(0));
+    for (int slack : {1, 2, 3}) best = std::min(best, StepSeconds(pipeline, pipeline.Even(slack)));
+    const double ratio = StepSeconds(pipeline, pipeline.Slack()) / best;
     EXPECT_LE(ratio, 1.1) << absl::StrJoin(pipeline.Slack(), " ");
     sum += ratio;
   }

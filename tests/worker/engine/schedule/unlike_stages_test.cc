@@ -110,18 +110,6 @@ TEST(UnlikePlanTest, AGatherWaitsForNothingButItsMemory) {
   EXPECT_EQ(gathers, 4);
 }
 
-OpId Find(const Program& program, OpKind kind, absl::string_view group, int micro_batch) {
-  OpId found = -1;
-  for (OpId op : program.ops.ids()) {
-    const Op& of = program.ops[op];
-    if (of.kind == kind && of.tag.micro_batch == micro_batch &&
-        program.groups[of.group].name == group)
-      found = op;
-  }
-  EXPECT_GE(found.value(), 0) << group;
-  return found;
-}
-
 TEST(UnlikeFaultTest, AMissingPartIsADeadlock) {
   std::vector<Program> programs = ProgramsOf(Unlike({2, 4}, Transfer::kGather));
   Op& op = programs[1].ops[Find(programs[1], OpKind::kSend, "pp.0-1", 3)];

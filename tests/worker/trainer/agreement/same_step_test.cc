@@ -15,15 +15,15 @@ namespace {
 using testing::HasSubstr;
 
 // By rank. The programs' first line names the rank.
-std::vector<absl::Status> Check(const std::vector<std::string>& programs,
-                                const std::vector<std::vector<GroupId>>& issued = {{}, {}}) {
+std::vector<absl::Status> CheckSteps(const std::vector<std::string>& programs,
+                                     const std::vector<std::vector<GroupId>>& issued = {{}, {}}) {
   return OnRanks(programs.size(), [&](size_t rank, Communicator& control) {
     return CheckSameStep(ProgramOf(programs[rank]), issued[rank], control);
   });
 }
 
 TEST(SameStepTest, ProgramsThatFitPass) {
-  for (const absl::Status& status : Check({kLinear, With(kLinear, "rank=0", "rank=1")})) {
+  for (const absl::Status& status : CheckSteps({kLinear, With(kLinear, "rank=0", "rank=1")})) {
     EXPECT_TRUE(status.ok()) << status;
   }
 }
@@ -31,7 +31,7 @@ TEST(SameStepTest, ProgramsThatFitPass) {
 TEST(SameStepTest, EveryRankIsToldWhereProgramsDiffer) {
   const std::string other =
       With(With(kLinear, "rank=0", "rank=1"), "all_reduce L0.fc fwd", "all_reduce L0.fc bwd");
-  for (const absl::Status& status : Check({kLinear, other})) {
+  for (const absl::Status& status : CheckSteps({kLinear, other})) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
     EXPECT_THAT(std::string(status.message()),
                 HasSubstr("the programs of the ranks do not fit together: group tp, call 0: found "
@@ -45,7 +45,7 @@ TEST(SameStepTest, EveryRankIsToldOfADeadlock) {
                 "1 comm.tp all_reduce L0.fc fwd mb0 s0 in=%2 out=%2 on=tp wait=0\n", ""),
            "2 compute gelu L0.act fwd mb0 s0 in=%2 out=%3 wait=1",
            "1 compute gelu L0.act fwd in=%2 out=%3");
-  for (const absl::Status& status : Check({kLinear, other})) {
+  for (const absl::Status& status : CheckSteps({kLinear, other})) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
     EXPECT_THAT(std::string(status.message()),
                 HasSubstr("deadlock: nothing can proceed, with rank 0 at operation 1 of group tp"));
@@ -65,10 +65,10 @@ TEST(SameStepTest, EveryRankIsToldOfAnOrderOfIssueThatDeadlocks) {
       "0 comm.tp all_reduce a fwd in=%0 out=%0 on=tp\n"
       "1 comm.dp all_reduce b fwd in=%1 out=%1 on=dp wait=0\n";
   const std::string other = With(program, "rank=0", "rank=1");
-  for (const absl::Status& status : Check({program, other}, {{0, 1}, {0, 1}})) {
+  for (const absl::Status& status : CheckSteps({program, other}, {{0, 1}, {0, 1}})) {
     EXPECT_TRUE(status.ok()) << status;
   }
-  for (const absl::Status& status : Check({program, other}, {{0, 1}, {1, 0}})) {
+  for (const absl::Status& status : CheckSteps({program, other}, {{0, 1}, {1, 0}})) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
     EXPECT_THAT(std::string(status.message()),
                 HasSubstr("rank 1 at operation 0 of group tp, enqueued behind operation 1"));

@@ -9,6 +9,8 @@
 
 namespace stretto {
 
+inline constexpr double kRounding = 1e-6;  // simulated times are whole nanoseconds
+
 // A size at which memory and the link count. A product of a layer takes about as long as a
 // collective at 0.5 Gbit/s.
 inline EngineSpec LargeSpec(const Layout& layout, int vocab_size = 8000) {

@@ -26,8 +26,6 @@
 namespace stretto {
 namespace {
 
-constexpr double kRounding = 1e-6;  // simulated times are whole nanoseconds
-
 Layout FoldedOver(int stages, int layers_of_chunk) {
   return InOrder({.pp_size = stages,
                   .slices = {2},

@@ -51,8 +51,6 @@ absl::StatusOr<JudgedTimes> JudgedOrder(const WovenCell& cell, const CostModel& 
   return Judge({cell.played}, cost, PlanOfMerge(cell, 1, order));
 }
 
-constexpr double kRounding = 1e-6;  // simulated times are whole nanoseconds
-
 TEST(FindWeaveTest, HelixPlaysWhatWasFoundInThePredictedTime) {
   std::mt19937 random(1);
   for (const Layout& layout : ManyHelices(3)) {

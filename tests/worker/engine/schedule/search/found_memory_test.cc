@@ -39,9 +39,9 @@ void Say(const std::string& what, const Largest& largest) {
             << largest.bound << " of the bound\n";
 }
 
-class Woven {
+class WovenStep {
  public:
-  explicit Woven(const Layout& layout)
+  explicit WovenStep(const Layout& layout)
       : layout_(layout), spec_(LargeSpec(layout)), sync_(OfMegatronSync(layout, layout.layers)) {
     absl::StatusOr<RankPlan> given = DraftPlan(spec_, 0);
     EXPECT_TRUE(given.ok()) << given.status();
@@ -83,7 +83,7 @@ TEST_P(FoundMemoryTest, IsAtMostTwoLayersMoreThanMegatronSync) {
     const bool hardest = layout.sequence_parallel && layout.slices.size() == 1 &&
                          layout.recompute != Recompute::kNone;
     if (layers > 24 && !hardest) continue;  // time
-    const Woven woven(layout);
+    const WovenStep woven(layout);
     for (double gbps : {0.25, 0.5, 1.0, 2.0})
       woven.Expect(LargeCosts(gbps), 1, absl::StrCat(" at ", gbps, " Gbit/s"), &largest);
   }
@@ -101,7 +101,7 @@ TEST_P(FoundMemoryAtAPaceTest, IsALayerMoreThanThePaceBeyondMegatronSync) {
   std::mt19937 random(7);
   Largest largest;
   for (const Layout& layout : ManyHelices(layers)) {
-    const Woven woven(layout);
+    const WovenStep woven(layout);
     for (double gbps : {0.25, 1.0}) {
       const CostModel alone = LargeCosts(gbps);
       const std::string where = absl::StrCat(" at ", gbps, " Gbit/s");
