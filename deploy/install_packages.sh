@@ -23,7 +23,7 @@ tests=(libgtest-dev libgmock-dev python3-grpcio grpc-proto protobuf-compiler-grp
   python3-protobuf python3-setuptools python3-wheel python3-pandas
   python3-yaml python3-jsonschema python3-pip python3-venv iproute2 file debootstrap systemd sqlite3 etcd-server etcd-client e2fsprogs)
 
-full_tests=(chromium buildah podman runc netavark aardvark-dns iptables catatonit golang-go rsync)
+full_tests=(chromium libnss3-tools buildah podman runc netavark aardvark-dns iptables catatonit golang-go rsync)
 
 cuda=(python3-pip)
 headers=/usr/local/share/cudnn-frontend  # kernels/cuda/cudnn/CMakeLists.txt

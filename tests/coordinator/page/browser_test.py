@@ -5,13 +5,9 @@ markup, and one that waits. At two sizes, light and dark: what people see is the
 fails, and nothing is loaded from elsewhere. Pictures are kept for whoever wants to look.
 
   browser_test.py BIN PICTURES
-
-Chromium is driven over a pipe (--remote-debugging-pipe), so no library is needed.
 """
 
-import base64
 import json
-import os
 import pathlib
 import re
 import shutil
@@ -19,13 +15,12 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import urllib.error
 import urllib.request
 
+from browser import SIZES, Browser, find_chromium, run
+
 BIN, PICTURES = (pathlib.Path(argument).resolve() for argument in sys.argv[1:])
-DEADLINE_SECONDS = 90
-SIZES = {"desk": (1440, 1000), "phone": (390, 844)}
 MARKUP = "<img src=x onerror=alert(1)>"
 JOB = """\
 name: {name}
@@ -40,97 +35,6 @@ checkpoint: {{interval_steps: 20}}
 eval: {{interval_steps: 10, batches: 1, prefix: held}}
 emulated_link: {{gigabits_per_second: 2, latency_microseconds: 50}}
 """
-
-
-class Browser:
-    """One tab of a Chromium."""
-
-    def __init__(self, program, folder):
-        to_browser, ours_out = os.pipe()
-        ours_in, from_browser = os.pipe()
-        # The browser reads what we ask from descriptor 3 and answers on 4.
-        self.child = subprocess.Popen(
-            ["bash", "-c", f'exec 3<&{to_browser} 4>&{from_browser}; exec "$0" "$@"', program, "--headless=new", "--no-sandbox",
-             "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking",
-             "--remote-debugging-pipe", f"--user-data-dir={folder / 'profile'}", "about:blank"],
-            pass_fds=(to_browser, from_browser), stdout=subprocess.DEVNULL,
-            stderr=open(folder / "chromium.log", "w"), start_new_session=True)
-        os.close(to_browser)
-        os.close(from_browser)
-        self.out, self.incoming = os.fdopen(ours_out, "wb", 0), os.fdopen(ours_in, "rb", 0)
-        self.number, self.rest, self.session = 0, b"", None
-        self.errors, self.requests = [], []
-        target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        for domain in ("Page", "Runtime", "Log", "Network"):
-            self.call(f"{domain}.enable")
-
-    def call(self, method, **parameters):
-        self.number += 1
-        message = {"id": self.number, "method": method, "params": parameters}
-        if self.session:
-            message["sessionId"] = self.session
-        self.out.write(json.dumps(message).encode() + b"\0")
-        while True:
-            answer = self.read()
-            if answer.get("id") == self.number:
-                assert "error" not in answer, (method, answer["error"])
-                return answer["result"]
-            self.note(answer)
-
-    def read(self):
-        while b"\0" not in self.rest:
-            block = os.read(self.incoming.fileno(), 1 << 20)
-            assert block, "chromium has ended"
-            self.rest += block
-        message, self.rest = self.rest.split(b"\0", 1)
-        return json.loads(message)
-
-    def note(self, event):
-        method, parameters = event.get("method"), event.get("params", {})
-        if method == "Runtime.exceptionThrown":
-            self.errors.append(json.dumps(parameters["exceptionDetails"])[:600])
-        elif method == "Runtime.consoleAPICalled" and parameters["type"] in ("error", "warning", "assert"):
-            self.errors.append(json.dumps(parameters["args"])[:600])
-        elif method == "Log.entryAdded" and parameters["entry"]["level"] in ("error", "warning"):
-            self.errors.append(f"{parameters['entry']['text']} {parameters['entry'].get('url', '')}")
-        elif method == "Network.requestWillBeSent":
-            self.requests.append(parameters["request"]["url"])
-
-    def evaluate(self, expression):
-        result = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
-        assert "exceptionDetails" not in result, (expression, result)
-        return result["result"].get("value")
-
-    def until(self, expression):
-        deadline = time.monotonic() + DEADLINE_SECONDS
-        while not self.evaluate(expression):
-            assert time.monotonic() < deadline, (expression, self.evaluate("document.body.innerText")[:2000], self.errors)
-            time.sleep(0.1)
-
-    def show(self, url, size, scheme):
-        width, height = SIZES[size]
-        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
-        self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
-        self.call("Page.navigate", url="about:blank")
-        self.call("Page.navigate", url=url)
-
-    def picture(self, path):
-        height = min(self.evaluate("document.documentElement.scrollHeight"), 4000)
-        width = self.evaluate("innerWidth")
-        data = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True,
-                         clip={"x": 0, "y": 0, "width": width, "height": height, "scale": 1})["data"]
-        path.write_bytes(base64.b64decode(data))
-
-    def close(self):
-        os.killpg(self.child.pid, signal.SIGKILL)
-        self.child.wait()
-
-
-def run(*command, code=0):
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=120)
-    assert done.returncode == code, (command, done.returncode, done.stdout, done.stderr)
-    return done.stdout
 
 
 def start_cluster(folder):
@@ -225,9 +129,8 @@ def check(browser, page, key):
 
 
 def main():
-    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    program = find_chromium()
     if program is None:
-        print("skipped: no chromium here (deploy/install_packages.sh --with-full-tests)")
         return 77
     PICTURES.mkdir(parents=True, exist_ok=True)
     folder = pathlib.Path(tempfile.mkdtemp(prefix="stretto-page-"))
