@@ -26,7 +26,7 @@ constexpr double kBoundSeconds = 2;
 
 // How many times as long as on that machine the yardstick takes now; at least 1.
 inline double Slowness() {
-  constexpr double kThere = 0.1;  // s, docs/TESTING "Bounds on time"
+  constexpr double kThere = 0.1;  // s, docs/TESTING.md "Bounds on time"
   constexpr int kPieces = 100'000;
   const std::clock_t start = std::clock();
   uint64_t state = 1, found = 0;
