@@ -83,13 +83,17 @@ Gang MakeGang(const Command& command) {
   return gang;
 }
 
-// "restarts=2 backoff=10s", for the causes of the default.
+// "restarts=2 backoff=10s", for the causes of the default; "causes=out_of_memory": for that one.
 std::optional<RestartPolicy> MakePolicy(const Command& command) {
   if (!command.Has("restarts")) return std::nullopt;
   RestartPolicy policy{.max = static_cast<int32_t>(command.Int("restarts")),
                        .backoff = {},
                        .on = {RestartCause::kCrash, RestartCause::kNodeLoss, RestartCause::kHang,
                               RestartCause::kPreemption}};
+  if (command.Has("causes")) {
+    STRETTO_CHECK(command.Text("causes") == "out_of_memory");
+    policy.on = {RestartCause::kOutOfMemory};
+  }
   STRETTO_CHECK(absl::ParseDuration(command.Text("backoff", "1s"), &policy.backoff));
   return policy;
 }
