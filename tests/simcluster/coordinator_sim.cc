@@ -154,7 +154,10 @@ void ClusterSim::RunToEnd() {
       }
       return false;
     });
-    if (!busy) return CheckEnd();
+    if (!busy) {
+      CheckCore(/*all=*/true);
+      return CheckEnd();
+    }
     for (Node& node : nodes_) Serve(node);
     PassTime(absl::Seconds(1), /*all_alive=*/true);
     CheckCore();

@@ -270,7 +270,8 @@ class ClusterSim final : public Transport, public Persistence {
   std::vector<SlotHealth> HealthOf(const Node& node) const;
 
   void Check(bool condition, absl::string_view what) const;
-  void CheckCore();
+  // Jobs that have ended are compared at every eighth call alone, or if `all` is set.
+  void CheckCore(bool all = false);
   // In the event that the driver carries out: the lease of a worker ended, or a job changed.
   void CheckExpiry(const std::string& worker);
   void CheckLosses(const JobRecord& job);
@@ -313,6 +314,8 @@ class ClusterSim final : public Transport, public Persistence {
       monotonic_;  // until then silence has been counted, or does not count
   absl::Duration lost_rank_timeout_, lost_run_timeout_;
   int64_t keep_jobs_ = INT64_MAX;
+  int64_t checks_ = 0;          // calls of CheckCore
+  bool look_at_ended_ = false;  // in this one
   Quotas quotas_;
   absl::Duration next_commit_takes_;
   bool calm_ = false;              // nodes have no faults, now or from the beginning

@@ -14,7 +14,9 @@ void ClusterSim::Check(bool condition, absl::string_view what) const {
   if (!condition) throw std::logic_error(absl::StrCat("broken: ", what));
 }
 
-void ClusterSim::CheckCore() {
+void ClusterSim::CheckCore(bool all) {
+  // What has ended is most of a long simulation, and a wrong value of it stays.
+  look_at_ended_ = all || ++checks_ % 8 == 0;
   driver_->Read([this](const Core& core) {
     std::set<std::pair<absl::string_view, int32_t>> held;
     for (const JobRecord* job : core.Jobs()) {
@@ -54,6 +56,7 @@ void ClusterSim::CheckJob(const JobRecord& job) {
         requested->reason == "Saved" && answered_.emplace(job.uid, job.checkpoint_request).second;
     probes_["checkpoint on request"] += fresh;
   }
+  if (!look_at_ended_) return;
   const auto ended = ended_.find(job.id);
   Check(ended == ended_.end() || ended->second == job, "an ended job never changes again");
 }

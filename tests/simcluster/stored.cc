@@ -131,6 +131,7 @@ void ClusterSim::CheckStore(const Core& core) {
     const auto found = stored_.find(job->id);
     Check(found != stored_.end() && found->second.ranks.size() == job->ranks.size(),
           "the store has the core's jobs");
+    if (IsEnded(job->state) && !look_at_ended_) continue;
     for (size_t i = 0; i < job->ranks.size(); ++i) {
       found->second.ranks[i].last_step = job->ranks[i].last_step;
     }
