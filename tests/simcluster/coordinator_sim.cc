@@ -177,7 +177,8 @@ Result ClusterSim::Submit(const Event& event) {
   const auto* create = std::get_if<CreateJob>(&event);
   if (result.status.ok() && create != nullptr) accepted_.insert(create->job_id);
   const auto* registered = std::get_if<WorkerRegistered>(&event);
-  if (result.status.ok() && registered != nullptr) NoteHeld(*registered);
+  // What the store refused has happened all the same, and its response may have been lost alone.
+  if ((result.status.ok() || !storing_) && registered != nullptr) NoteHeld(*registered);
   // Nothing else places a job or ends an attempt.
   if (committed_ || in_tick_) {
     driver_->Read([this](const Core& core) {

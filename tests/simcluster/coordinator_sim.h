@@ -140,6 +140,7 @@ class ClusterSim final : public Transport, public Persistence {
     Epoch epoch;
     std::vector<std::string> workers;  // by rank
     bool ended = false;                // so is the job
+    bool for_good = false;             // one of them was silent for the time that a cut may take
   };
   struct Node {
     std::string id;
@@ -276,6 +277,8 @@ class ClusterSim final : public Transport, public Persistence {
   void CheckExpiry(const std::string& worker);
   void CheckLosses(const JobRecord& job);
   bool MayBeGivenUp(const std::string& worker) const;
+  bool MayBeGivenUpForGood(const std::string& worker) const;
+  bool IsSilentFor(const std::string& worker, absl::Duration timeout) const;
   void NoteStep(const Node& node, const RankReported& report);
   bool MakesSteps(const JobRecord& job) const;
   void CheckHarmed(const JobRecord& job) const;

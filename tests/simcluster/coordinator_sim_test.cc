@@ -165,6 +165,10 @@ TEST(CoordinatorSim, SeedsThatOnceFailed) {
   RunSeed(120642, former, probes);
   // A commit whose response was lost had given a rank up, which a restart showed only later.
   RunSeed(126993, former, probes);
+  // The same of a worker that registered without its ranks.
+  RunSeed(29993, {}, probes);
+  // Contact returned after a run had been given up for good, and was lost before its stop arrived.
+  RunSeed(62406, {}, probes);
 }
 
 TEST(CoordinatorSim, HealthyNodesLoseNoJobWhateverTheControlPlaneDoes) {

@@ -122,15 +122,21 @@ void ClusterSim::CheckAttempts(const Core& core) {
     Check(job->attempt <= runs * (1 + most) + preempted ||
               job->attempts.size() == JobRecord::kKeptAttempts,
           "a job has no more attempts than its policy allows");
+    const bool lost = std::any_of(job->ranks.begin(), job->ranks.end(),
+                                  [](const auto& rank) { return rank.state == RankState::kLost; });
+    // Who comes back before he is given up has not been silent for good.
+    if (IsActive(job->state) && job->epoch == seen.epoch && !lost) seen.for_good = false;
     bool gone = true;
     for (size_t rank = 0; rank < seen.workers.size(); ++rank) {
       const RankKey key = {job->uid, seen.epoch.value(), static_cast<int32_t>(rank)};
       gone &= IsGone(key, seen.workers[rank]);
+      seen.for_good |= MayBeGivenUpForGood(seen.workers[rank]);
     }
     if (!IsActive(job->state) || job->epoch == seen.epoch) continue;
     Check(gone, "an attempt starts when every rank of the one before is gone");
     CheckUnfenced(*job, seen);
     seen.epoch = job->epoch;
+    seen.for_good = false;
     seen.workers.clear();
     for (const RankRecord& rank : job->ranks) seen.workers.push_back(rank.worker);
   }

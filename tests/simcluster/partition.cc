@@ -69,14 +69,9 @@ void ClusterSim::CheckContact(const Core& core) {
 // The job has just lost its first rank. Patience ends with the worker that has been away longest.
 void ClusterSim::CheckPatience(const JobRecord& job) const {
   if (job.stop_reason != NameOf(ExitReason::kWorkerLost)) return;  // it ended in any case
-  absl::Duration silent;
-  for (const Node& node : nodes_) {
-    for (const RankRecord& rank : job.ranks) {
-      if (rank.state == RankState::kLost && rank.worker == node.id)
-        silent = std::max(silent, node.silent);
-    }
+  for (const RankRecord& rank : job.ranks) {
+    if (rank.state == RankState::kLost && MayBeGivenUpForGood(rank.worker)) return;
   }
-  if (silent >= Options().lease + lost_run_timeout_ - absl::Seconds(4)) return;
   Check(job.restart.has_value() && job.restart->on.contains(RestartCause::kNodeLoss),
         "a run that nobody could continue elsewhere outlasts a cut");
   Check(!MakesSteps(job), "a run that makes steps outlasts a cut");
@@ -84,8 +79,7 @@ void ClusterSim::CheckPatience(const JobRecord& job) const {
 
 // An attempt starts after that of `before`. Nothing fences a job that saves nothing.
 void ClusterSim::CheckUnfenced(const JobRecord& job, const Seen& before) const {
-  if (job.saves || before.workers.empty()) return;
-  absl::Duration silent;
+  if (job.saves || before.workers.empty() || before.for_good) return;
   for (size_t rank = 0; rank < before.workers.size(); ++rank) {
     const RankKey key = {job.uid, before.epoch.value(), static_cast<int32_t>(rank)};
     for (const Node& node : nodes_) {
@@ -96,11 +90,9 @@ void ClusterSim::CheckUnfenced(const JobRecord& job, const Seen& before) const {
                           !found->second.exits;
       if (!trains) return;                         // which ends the others, too
       if (node.session != 0 && !node.cut) return;  // the stop will reach it
-      silent = std::max(silent, node.silent);
     }
   }
-  Check(silent >= Options().lease + lost_run_timeout_ - absl::Seconds(4),
-        "no attempt starts beside one that nothing fences and that trains on");
+  Check(false, "no attempt starts beside one that nothing fences and that trains on");
 }
 
 // What the node had already when it registered may have happened long ago.

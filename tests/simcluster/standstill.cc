@@ -170,8 +170,16 @@ void ClusterSim::CheckLosses(const JobRecord& job) {
 }
 
 bool ClusterSim::MayBeGivenUp(const std::string& worker) const {
+  return IsSilentFor(worker, lost_rank_timeout_);
+}
+
+bool ClusterSim::MayBeGivenUpForGood(const std::string& worker) const {
+  return IsSilentFor(worker, lost_run_timeout_);
+}
+
+bool ClusterSim::IsSilentFor(const std::string& worker, absl::Duration timeout) const {
   for (const Node& node : nodes_) {
-    if (node.id == worker) return node.silent >= Options().lease + lost_rank_timeout_ - 2 * kSlack;
+    if (node.id == worker) return node.silent >= Options().lease + timeout - 2 * kSlack;
   }
   return true;
 }
