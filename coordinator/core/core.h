@@ -111,6 +111,9 @@ class Core {
   // stored.
   void Undo();
 
+  // A registration was reverted: its worker is there all the same, and its lease begins anew.
+  void NoteContact(const std::string& worker, absl::Duration steady);
+
   // Sets the summary of a job that the last Apply lists in Effects::summaries. Returns the record
   // to store.
   const JobRecord& AttachSummary(const std::string& job_id, std::string summary);

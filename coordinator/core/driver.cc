@@ -35,6 +35,10 @@ Result Driver::Submit(const Event& event, Moment now) {
   const absl::Status stored = Persist(std::move(effects.persist), effects.summaries, monotonic);
   if (!stored.ok()) {
     core_.Undo();
+    // The worker waits for seconds before it comes again, in which the store may work and its lease
+    // counts.
+    if (const auto* registered = std::get_if<WorkerRegistered>(&event))
+      core_.NoteContact(registered->id, clock_.At(monotonic));
     return {.status = stored, .job_id = "", .fresh = false};
   }
   for (const Send& send : effects.sends) transport_.SendToWorker(send);

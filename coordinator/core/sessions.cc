@@ -58,6 +58,10 @@ absl::Status Core::Handle(const WorkerRegistered& event) {
 
 // The order of the messages matters to the worker: it learns which ranks to keep before it is told
 // to start or to stop any.
+void Core::NoteContact(const std::string& worker, absl::Duration steady) {
+  membership_.Renew(worker, steady);
+}
+
 std::vector<HeldRankReply> Core::ReplyToHeld(const WorkerRegistered& event) const {
   std::vector<HeldRankReply> replies;
   for (const HeldRank& held : event.held) {

@@ -105,6 +105,11 @@ absl::Status Membership::Heartbeat(const std::string& id, int64_t session, Momen
   return absl::OkStatus();
 }
 
+void Membership::Renew(const std::string& id, absl::Duration steady) {
+  const auto found = workers_.find(id);
+  if (found != workers_.end()) found->second.lease_end = steady + lease_;
+}
+
 absl::StatusOr<std::vector<WorkerDevice>> Membership::DevicesWith(
     const std::string& id, const std::vector<SlotHealth>& health) const {
   std::vector<WorkerDevice> devices = workers_.at(id).record.devices;

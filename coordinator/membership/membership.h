@@ -94,6 +94,9 @@ class Membership {
   void SetFaults(const std::string& id, std::vector<absl::Time> faults);
   void SetDevices(const std::string& id, std::vector<WorkerDevice> devices);
 
+  // The lease of a worker that is known begins anew, whatever its state, which stays.
+  void Renew(const std::string& id, absl::Duration steady);
+
   // Returns Ok if `session` is the worker's newest and the worker is READY. Errors: NotFound (no
   // such worker), Aborted (a newer session took over, or the worker is LOST: register again).
   absl::Status Check(const std::string& id, int64_t session) const;

@@ -178,7 +178,8 @@ Result ClusterSim::Submit(const Event& event) {
   if (result.status.ok() && create != nullptr) accepted_.insert(create->job_id);
   const auto* registered = std::get_if<WorkerRegistered>(&event);
   // What the store refused has happened all the same, and its response may have been lost alone.
-  if ((result.status.ok() || !storing_) && registered != nullptr) NoteHeld(*registered);
+  if ((result.status.ok() || IsOfStore(result.status)) && registered != nullptr)
+    NoteHeld(*registered);
   // Nothing else places a job or ends an attempt.
   if (committed_ || in_tick_) {
     driver_->Read([this](const Core& core) {

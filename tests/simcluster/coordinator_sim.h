@@ -191,6 +191,10 @@ class ClusterSim final : public Transport, public Persistence {
   void RestartCoordinator();
   void FailStore();
   void NoteCommit(const std::vector<Record>& records, bool stored);
+  // Whether the event was right, and the store refused what it changes.
+  static bool IsOfStore(const absl::Status& status) {
+    return absl::IsUnavailable(status) || absl::IsResourceExhausted(status);
+  }
   void SubmitJob();
   std::string SomeJob();
   void ChangeSomeJob();

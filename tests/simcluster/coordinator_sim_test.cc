@@ -169,6 +169,11 @@ TEST(CoordinatorSim, SeedsThatOnceFailed) {
   RunSeed(29993, {}, probes);
   // Contact returned after a run had been given up for good, and was lost before its stop arrived.
   RunSeed(62406, {}, probes);
+  // A snapshot had reports of an attempt that had run on another node.
+  RunSeed(105212, {}, probes);
+  // Each time that a worker came back the store refused, and in between it worked.
+  RunSeed(33823, {.healthy_nodes = true, .folder = ""}, probes);
+  RunSeed(45501, {.healthy_nodes = true, .folder = ""}, probes);
 }
 
 TEST(CoordinatorSim, HealthyNodesLoseNoJobWhateverTheControlPlaneDoes) {

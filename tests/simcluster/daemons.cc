@@ -309,7 +309,9 @@ void ClusterSim::ShowUpFromOlderEpoch(Node& node) {
   RankKey key = node.trainers.begin()->first;
   if (key.epoch == 0) return;
   key.epoch = static_cast<int64_t>(Pick(static_cast<uint64_t>(key.epoch)));
-  if (node.trainers.contains(key)) return;
+  for (const Node& other : nodes_) {
+    if (other.trainers.contains(key)) return;
+  }
   const std::string job_id = node.trainers.begin()->second.job_id;
   Trainer& trainer = CreateRank(node, key, job_id, /*slot=*/0);
   Tell(node, key, PreparedAt(wall_));

@@ -156,10 +156,10 @@ void ClusterSim::DeliverUp(Node& node) {
   node.up.pop_front();
   if (const auto* report = std::get_if<RankReported>(&event)) return DeliverReport(node, *report);
   const absl::Status status = Submit(event).status;
-  if (status.ok()) {
-    node.silent = absl::ZeroDuration();
-    return;
-  }
+  // A worker whose registration could not be stored is there all the same.
+  const bool registers = std::holds_alternative<WorkerRegistered>(event);
+  if (status.ok() || (registers && IsOfStore(status))) node.silent = absl::ZeroDuration();
+  if (status.ok()) return;
   Check(!absl::IsPermissionDenied(status), "a cluster accepts its own workers");
   Break(node, /*seen_by_coordinator=*/true, status);
 }

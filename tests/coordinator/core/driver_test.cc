@@ -135,14 +135,7 @@ TEST(DriverTest, AStoreThatCannotStoreIsUnavailableFullOrDamaged) {
 class StandstillTest : public ::testing::Test, public Transport {
  protected:
   StandstillTest() {
-    WorkerRegistered worker{.id = "a",
-                            .incarnation = "i1",
-                            .host = "",
-                            .build = "",
-                            .devices = {{.slot = 0, .kind = 1, .description = ""}},
-                            .held = {},
-                            .session = 1};
-    EXPECT_TRUE(Do(worker).status.ok());
+    EXPECT_TRUE(Register(1).status.ok());
     CreateJob create;
     create.job_id = create.uid = "j";
     create.device_kind = 1;
@@ -154,6 +147,15 @@ class StandstillTest : public ::testing::Test, public Transport {
   void WorkerChanged(const Worker&) override {}
   std::string FinalSummary(const JobRecord&) override { return ""; }
 
+  Result Register(int64_t session) {
+    return Do(WorkerRegistered{.id = "a",
+                               .incarnation = "i1",
+                               .host = "",
+                               .build = "",
+                               .devices = {{.slot = 0, .kind = 1, .description = ""}},
+                               .held = {},
+                               .session = session});
+  }
   Result Do(const Event& event) { return driver_.Submit(event, {.steady = now_}); }
   // Rounds of half a second, each with a heartbeat before its tick while the worker is alive.
   void Pass(absl::Duration duration, bool alive) {
@@ -240,6 +242,19 @@ TEST_F(StandstillTest, FullDiskHarmsNobody) {
   EXPECT_TRUE(ready());
   Pass(absl::Seconds(1.5), /*alive=*/false);
   EXPECT_FALSE(ready());
+}
+
+// Its worker waits before it tries again.
+TEST_F(StandstillTest, RegistrationThatCannotBeStoredBeginsALease) {
+  EXPECT_TRUE(Do(WorkerDisconnected{"a", 1}).status.ok());
+  Pass(absl::Seconds(14), /*alive=*/false);
+  store_.FailCommit(1);
+  EXPECT_FALSE(Register(2).status.ok());
+  EXPECT_FALSE(ready());
+  Pass(absl::Seconds(14.5), /*alive=*/false);
+  EXPECT_FALSE(failed());
+  Pass(absl::Seconds(1), /*alive=*/false);
+  EXPECT_TRUE(failed());
 }
 
 TEST_F(StandstillTest, RefusedCommitStopsTheClockOnlyUntilTheNextTick) {
