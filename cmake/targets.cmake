@@ -112,10 +112,11 @@ function(stretto_binary name)
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} stretto_flags)
 endfunction()
 
-# stretto_test(NAME [SERIAL] [LABELS ...] DEPS...): one GoogleTest binary from the folder's *_test.cc, one ctest entry per
-# test; SERIAL ones run alone, and UNLISTED ones are only built. Golden files are read from STRETTO_SOURCE_DIR/tests/golden.
+# stretto_test(NAME [SERIAL] [WAITING filter] [LABELS ...] DEPS...): one GoogleTest binary from the folder's *_test.cc, one ctest
+# entry per test; SERIAL ones run alone, but for those of the filter, which mostly wait: they run one after another beside tests of
+# other binaries. UNLISTED ones are only built. Golden files are read from STRETTO_SOURCE_DIR/tests/golden.
 function(stretto_test name)
-  cmake_parse_arguments(ARG "SERIAL;UNLISTED" "TIMEOUT" "DEPS;SOURCES;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "SERIAL;UNLISTED" "TIMEOUT;WAITING" "DEPS;SOURCES;LABELS" ${ARGN})
   if(NOT ARG_SOURCES)
     file(GLOB ARG_SOURCES CONFIGURE_DEPENDS *_test.cc)
   endif()
@@ -141,12 +142,19 @@ function(stretto_test name)
   target_compile_definitions(${name} PRIVATE STRETTO_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
     STRETTO_BINARY_DIR="${PROJECT_BINARY_DIR}/bin")
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} stretto_flags GTest::gmock test_main)
-  set(properties TIMEOUT ${ARG_TIMEOUT} RUN_SERIAL ${ARG_SERIAL})
+  set(properties TIMEOUT ${ARG_TIMEOUT})
   if(ARG_LABELS)  # an empty value would vanish on the way
     list(APPEND properties LABELS ${ARG_LABELS})
   endif()
   if(ARG_UNLISTED)
     return()
   endif()
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST TEST_PREFIX "${name}." PROPERTIES ${properties})
+  set(others)
+  if(ARG_WAITING)
+    gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST TEST_PREFIX "${name}." TEST_LIST ${name}_waiting
+      TEST_FILTER "${ARG_WAITING}" PROPERTIES ${properties} RESOURCE_LOCK ${name} COST 100)  # begun first, so that others are left
+    set(others TEST_FILTER "-${ARG_WAITING}")
+  endif()
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST TEST_PREFIX "${name}." ${others} PROPERTIES ${properties}
+    RUN_SERIAL ${ARG_SERIAL})
 endfunction()
