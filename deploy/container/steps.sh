@@ -39,8 +39,8 @@ plugin() {  # SOURCE BUILD
   get dpkg-dev file
   if [[ -n "${CUDA_KEYRING:-}" ]]; then
     cuda_repository
-    get "cuda-nvcc-$cuda_version" "cuda-cudart-dev-$cuda_version" "libcublas-dev-$cuda_version" libnccl-dev \
-      "libcudnn9-dev-cuda-${cuda_version%%-*}"
+    get "cuda-nvcc-$cuda_version" "cuda-cudart-dev-$cuda_version" "cuda-nvrtc-dev-$cuda_version" \
+      "libcublas-dev-$cuda_version" libnccl-dev "libcudnn9-dev-cuda-${cuda_version%%-*}"
     "$source/deploy/install_packages.sh" --with-cuda
     options=(-D STRETTO_CUDA=ON "-DSTRETTO_CUDA_ARCHITECTURES=${CUDA_ARCHITECTURES:-80;90a;100}"
       -D "CUDAToolkit_ROOT=/usr/local/cuda-${cuda_version/-/.}")

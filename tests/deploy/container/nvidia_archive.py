@@ -22,6 +22,7 @@ PACKAGES = {
     "libcublas-{version}": (["cublas"], "libraries", []),
     "libcublas-dev-{version}": (["cublas"], "development", ["libcublas-{version}"]),
     "cuda-nvrtc-{version}": (["cuda_nvrtc"], "libraries", []),
+    "cuda-nvrtc-dev-{version}": (["cuda_nvrtc"], "development", ["cuda-nvrtc-{version}"]),
     "libcudnn9-cuda-{major}": (["cudnn"], "libraries", []),
     "libcudnn9-dev-cuda-{major}": (["cudnn"], "development", ["libcudnn9-cuda-{major}"]),
     "libnccl2": (["nccl"], "libraries", []),
