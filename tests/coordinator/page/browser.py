@@ -105,7 +105,10 @@ class Browser:
                          clip={"x": 0, "y": 0, "width": width, "height": height, "scale": 1})["data"]
         path.write_bytes(base64.b64decode(data))
 
-    def close(self):
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
         os.killpg(self.child.pid, signal.SIGKILL)
         self.child.wait()
 

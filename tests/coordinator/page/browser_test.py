@@ -144,11 +144,8 @@ def main():
             raise AssertionError("jobs are shown without the key")
         except urllib.error.HTTPError as refused:
             assert refused.code == 401, refused
-        browser = Browser(program, folder)
-        try:
+        with Browser(program, folder) as browser:
             check(browser, page, key)
-        finally:
-            browser.close()
     finally:
         up.send_signal(signal.SIGINT)
         up.wait(60)

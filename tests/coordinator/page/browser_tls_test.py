@@ -87,11 +87,8 @@ def trust(folder, certificate):
 
 
 def refusal(program, folder, url):
-    browser = Browser(program, folder)
-    try:
+    with Browser(program, folder) as browser:
         return browser.show(url, "desk", "light")
-    finally:
-        browser.close()
 
 
 def names(browser):
@@ -145,11 +142,8 @@ def main():
         assert refusal(program, folder, page) == "net::ERR_CERT_AUTHORITY_INVALID"
         trust(folder, cluster.tls / "ca.crt")
         assert refusal(program, folder, page.replace("localhost", "127.0.0.1")) == "net::ERR_CERT_COMMON_NAME_INVALID"
-        browser = Browser(program, folder)
-        try:
+        with Browser(program, folder) as browser:
             check(browser, cluster, page)
-        finally:
-            browser.close()
     finally:
         cluster.stop()
     shutil.rmtree(folder, ignore_errors=True)
