@@ -174,7 +174,7 @@ inline constexpr Limit kMetadataBytes{"headers of a call",
                                       int64_t{8} << 10,
                                       kBytes,
                                       "",
-                                      "the call is refused",
+                                      "the call is refused, and gRPC closes its connection",
                                       "FrontServiceTest.HeadersOfACallAreBounded"};
 
 // ---- messages

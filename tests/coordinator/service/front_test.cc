@@ -20,6 +20,7 @@ namespace stretto::service {
 namespace {
 
 namespace http2 = integration::http2;
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
 // Connects to 127.0.0.1:`port` from 127.0.0.`from`.
@@ -217,6 +218,7 @@ TEST_F(FrontServiceTest, ACallWhoseMessageNeverEndsIsClosed) {
   EXPECT_TRUE(again.Register().has_registered());
 }
 
+// gRPC 1.51 closes the connection of such a call: whether its client still reads why is a race.
 TEST_F(FrontServiceTest, HeadersOfACallAreBounded) {
   MustCreate("gpt");
   grpc::ClientContext watching;
@@ -226,22 +228,34 @@ TEST_F(FrontServiceTest, HeadersOfACallAreBounded) {
   const auto watch = jobs_->WatchJob(&watching, request);
   v1alpha1::WatchJobResponse response;
   ASSERT_TRUE(watch->Read(&response));
-  for (const size_t bytes :
-       {size_t{9} << 10, size_t{12} << 10, size_t{15} << 10, size_t{20} << 10, size_t{100} << 10}) {
+  const auto get = [&](size_t bytes) {
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // a connection of its own
+    const auto stub = v1alpha1::JobService::NewStub(
+        grpc::CreateCustomChannel(absl::StrCat("127.0.0.1:", server_->port()),
+                                  grpc::InsecureChannelCredentials(), arguments));
     grpc::ClientContext context;
     SetDeadline(&context);
     context.AddMetadata("long", std::string(bytes, 'x'));
-    v1alpha1::GetJobRequest get;
-    get.set_name("jobs/gpt");
+    v1alpha1::GetJobRequest named;
+    named.set_name("jobs/gpt");
     v1alpha1::Job job;
-    EXPECT_EQ(jobs_->GetJob(&context, get, &job).error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED)
-        << bytes;
+    return stub->GetJob(&context, named, &job).error_code();
+  };
+  EXPECT_EQ(get(size_t{7} << 10), grpc::StatusCode::OK);
+  for (const size_t kib : {9, 12, 15, 20, 100}) {
+    EXPECT_THAT(get(kib << 10),
+                AnyOf(grpc::StatusCode::RESOURCE_EXHAUSTED, grpc::StatusCode::UNAVAILABLE))
+        << kib;
   }
-  // Other calls of the connection continue.
+  // Calls of other connections continue.
   v1alpha1::Job job;
-  EXPECT_TRUE(Get("jobs/gpt", &job).ok());
-  watching.TryCancel();
-  EXPECT_EQ(watch->Finish().error_code(), grpc::StatusCode::CANCELLED);
+  const grpc::Status cancelled = Cancel("jobs/gpt", &job);
+  EXPECT_TRUE(cancelled.ok()) << cancelled.error_message();
+  while (watch->Read(&response)) {
+  }
+  const grpc::Status watched = watch->Finish();
+  EXPECT_TRUE(watched.ok()) << watched.error_message();
 }
 
 // As many connections without a byte as a small limit of descriptors allows, all closed again.
