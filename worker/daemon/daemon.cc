@@ -277,7 +277,8 @@ void Daemon::OnMessage(const v1::CoordinatorMessage& message) {
 }
 
 v1::Heartbeat Daemon::Beat() {
-  v1::Heartbeat heartbeat;
+  v1::WorkerMessage fitted;
+  v1::Heartbeat& heartbeat = *fitted.mutable_heartbeat();
   const std::vector<Gpu> gpus = gpus_.Gpus();
   for (const Slot& slot : node_.slots) {
     if (slot.kind != SlotKind::kGpu) continue;
@@ -286,10 +287,8 @@ v1::Heartbeat Daemon::Beat() {
     health->set_fault(FaultOf(slot, gpus));
   }
   look_ = true;
-  v1::WorkerMessage fitted;
-  *fitted.mutable_heartbeat() = std::move(heartbeat);
   Fit(&fitted);
-  return std::move(*fitted.mutable_heartbeat());
+  return std::move(heartbeat);
 }
 
 // Trainers and libraries have written some of it.
@@ -311,9 +310,8 @@ std::optional<v1::WorkerMessage> Daemon::ChooseMessage() {
   logs_turn_ = !logs_turn_;
   v1::WorkerMessage message;
   if (std::exchange(look_, false)) {
-    std::optional<v1::RankPositions> positions =
-        positions_.Look(supervisor_.Running(), clock_.Monotonic());
-    if (positions.has_value()) {
+    if (std::optional<v1::RankPositions> positions =
+            positions_.Look(supervisor_.Running(), clock_.Monotonic())) {
       *message.mutable_positions() = *std::move(positions);
       return message;
     }
@@ -392,9 +390,11 @@ void Daemon::OnConnected(const RankKey& key) {
 }
 
 void Daemon::OnReport(const v1::RankReport& report) {
-  const RankKey key = KeyOf(report);
-  if (!relay_.Live(report)) supervisor_.CatchUpLater(key);
-  if (report.has_exit()) supervisor_.ExpectExit(key);
+  v1::WorkerMessage kept;  // until it is acknowledged, so it is cut first
+  *kept.mutable_report() = report;
+  Fit(&kept);
+  if (!relay_.Live(kept.report())) supervisor_.CatchUpLater(KeyOf(report));
+  if (report.has_exit()) supervisor_.ExpectExit(KeyOf(report));
 }
 
 }  // namespace stretto::daemon

@@ -12,7 +12,7 @@ PROTO = pathlib.Path(__file__).resolve().parents[3] / "proto"
 
 def message(kind, text):
     """Returns a message of ours in Protobuf's wire format."""
-    files = ("job", "worker", "plan")
+    files = ("job", "worker", "plan", "trainer")
     command = ["protoc", f"--encode=stretto.v1alpha1.{kind}", f"-I{PROTO}",
         *(f"{PROTO}/stretto/v1alpha1/{name}.proto" for name in files)]
     return subprocess.run(command, input=text.encode(), stdout=subprocess.PIPE, check=True).stdout
@@ -118,6 +118,23 @@ def worker_message():
             ("log", 'log_data { data: "\\001" record { warning: "w" } }')):
         yield name, message("WorkerMessage", text)
     yield "unknown", message("WorkerMessage", 'register { host: "a" }') + b"\xa0\x06\x01"
+
+
+def trainer_message():
+    def reports(*texts, ids='job_id: "gpt" job_uid: "0123456789abcdef0123456789abcdef" epoch: 1', first=1):
+        messages = [message("TrainerMessage", "report { %s sequence: %d %s }" % (ids, n, text)) for n, text in enumerate(texts, first)]
+        return b"".join(struct.pack("<H", len(one)) + one for one in messages)
+    step = "step { step: 1 loss: 2.5 tokens: 8 ledger { wall_seconds: 1 entries { part: COMPUTE_ALONE seconds: 1 } } }"
+    yield "whole", reports("prepared { peak_flops: 1e12 }", "first_operation { time { seconds: 1 } }", step,
+        "checkpoint { step: 1 bytes: 5 }", 'warning { condition: "LogIntact" }', 'exit { reason: "Completed" }')
+    yield "other", reports(step, 'exit { reason: "Completed" }', ids='job_id: "other" job_uid: "x" epoch: 2 rank: 3')
+    yield "other-log", reports(step, 'exit { reason: "Completed" }', ids='job_id: "other" job_uid: "x" epoch: 2 rank: 3', first=5)
+    yield "job", reports(step, ids='job_id: "\\"} 1" job_uid: "0123456789abcdef0123456789abcdef" epoch: 1')
+    yield "twice", reports(step, 'exit { reason: "Completed" }', step)
+    yield "prose", reports('exit { message: "\\001" reason: "\\001" }')
+    yield "entries", reports("step { ledger {" + "entries { part: 99 }" * 300 + "} loss: nan }")
+    yield "number", reports("step { step: -5 tokens: -5 ledger { wall_seconds: -1 entries { part: EXPOSED seconds: inf } } }")
+    yield "half", reports(step, step)[:-9]
 
 
 def request_CreateJob():

@@ -31,9 +31,18 @@ bool ReportTable::Add(const RankKey& key, const std::string& job_id, int32_t slo
   return true;
 }
 
-void ReportTable::Take(Rank& rank, const Report& report, bool live) {
+ReportTable::Report ReportTable::Named(const RankKey& key, const Rank& rank, Report report) {
+  report.set_job_id(rank.job_id);
+  report.set_job_uid(key.job_uid);
+  report.set_epoch(key.epoch);
+  report.set_rank(key.rank);
+  return report;
+}
+
+void ReportTable::Take(const RankKey& key, Rank& rank, const Report& report, bool live) {
   rank.seen = report.sequence();
-  rank.recent.push_back(report);
+  rank.recent.push_back(Named(key, rank, report));
+  observer_(rank.recent.back());
   // A report may be dropped from memory if the log has it or the coordinator has acknowledged it.
   const auto elsewhere = [&] { return !live || rank.recent.front().sequence() <= rank.acked; };
   while (rank.recent.size() > memory_.most ||
@@ -41,14 +50,13 @@ void ReportTable::Take(Rank& rank, const Report& report, bool live) {
     rank.recent.pop_front();
   }
   if (report.has_exit()) rank.exit = report.exit();
-  observer_(report);
 }
 
 ReportTable::Arrival ReportTable::Live(const Report& report) {
   const auto it = ranks_.find(KeyOf(report));
   if (it == ranks_.end() || report.sequence() <= it->second.seen) return Arrival::kIgnored;
   if (report.sequence() != it->second.seen + 1) return Arrival::kGap;
-  Take(it->second, report, /*live=*/true);
+  Take(it->first, it->second, report, /*live=*/true);
   return Arrival::kTaken;
 }
 
@@ -56,25 +64,21 @@ void ReportTable::Logged(const RankKey& key, const std::vector<Report>& reports)
   const auto it = ranks_.find(key);
   if (it == ranks_.end()) return;
   for (const Report& report : reports) {
-    if (report.sequence() == it->second.seen + 1) Take(it->second, report, /*live=*/false);
+    if (report.sequence() == it->second.seen + 1) Take(key, it->second, report, /*live=*/false);
   }
 }
 
 std::optional<ReportTable::Report> ReportTable::Numbered(const RankKey& key, Report report) const {
   const auto it = ranks_.find(key);
   if (it == ranks_.end()) return std::nullopt;
-  report.set_job_id(it->second.job_id);
-  report.set_job_uid(key.job_uid);
-  report.set_epoch(key.epoch);
-  report.set_rank(key.rank);
   report.set_sequence(it->second.seen + 1);
-  return report;
+  return Named(key, it->second, std::move(report));
 }
 
 bool ReportTable::Own(const RankKey& key, const Report& report, bool logged) {
   const auto it = ranks_.find(key);
   if (it == ranks_.end() || (!logged && !report.has_exit())) return false;
-  Take(it->second, report, /*live=*/!logged);
+  Take(key, it->second, report, /*live=*/!logged);
   return true;
 }
 
@@ -102,11 +106,7 @@ const ReportTable::Report* ReportTable::Find(const Rank& rank, int64_t sequence)
 }
 
 ReportTable::Report ReportTable::Lost(const RankKey& key, const Rank& rank, int64_t sequence) {
-  Report report;
-  report.set_job_id(rank.job_id);
-  report.set_job_uid(key.job_uid);
-  report.set_epoch(key.epoch);
-  report.set_rank(key.rank);
+  Report report = Named(key, rank, {});
   report.set_sequence(sequence);
   if (rank.exit.has_value() && sequence == rank.seen) {  // the exit is the last
     *report.mutable_exit() = *rank.exit;
@@ -153,7 +153,9 @@ ReportTable::Turn ReportTable::Next(const Missing& missing) {
 
 void ReportTable::Fetched(const RankKey& key, const std::vector<Report>& reports) {
   const auto it = ranks_.find(key);
-  if (it != ranks_.end()) it->second.ahead.assign(reports.begin(), reports.end());
+  if (it == ranks_.end()) return;
+  it->second.ahead.clear();
+  for (const Report& report : reports) it->second.ahead.push_back(Named(key, it->second, report));
 }
 
 bool ReportTable::Rewind(const RankKey& key, int64_t acked_sequence) {

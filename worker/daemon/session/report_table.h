@@ -7,7 +7,8 @@
 // (tests/simcluster).
 //
 // A rank numbers its reports from 1. Its log is authoritative: reports that a stream skips, repeats
-// or loses are read from it. In place of each report that the log of an ended rank does not have a
+// or loses are read from it. Trainers write both, so the ids of a report are those of the rank whose
+// log or stream it comes from: no trainer reports for another one. In place of each report that the log of an ended rank does not have a
 // warning is sent (condition LogIntact), so that later reports, the exit above all, are sent.
 //
 // A rank's RankExit is sent only when its process has been reaped. So exits are in the order of
@@ -125,8 +126,10 @@ class ReportTable {
     std::deque<Report> ahead;   // read from the log for sending
   };
 
+  // Returns a report of this rank with its ids, whatever the trainer wrote there.
+  static Report Named(const RankKey& key, const Rank& rank, Report report);
   // `live`: the report may not be in the log.
-  void Take(Rank& rank, const Report& report, bool live);
+  void Take(const RankKey& key, Rank& rank, const Report& report, bool live);
   static const Report* Find(const Rank& rank, int64_t sequence);
   // Returns what is sent for a report that neither memory nor the log of an ended rank has.
   static Report Lost(const RankKey& key, const Rank& rank, int64_t sequence);

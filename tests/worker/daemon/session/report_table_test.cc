@@ -213,6 +213,47 @@ TEST_F(ReportTableTest, OfReportsOfTheDaemonThatNoLogHasOnlyAnExitIsTaken) {
   EXPECT_FALSE(table_.Numbered(kOther, warning).has_value());
 }
 
+// A trainer writes its log and its stream, and may have written anything.
+TEST_F(ReportTableTest, NoReportSpeaksForAnotherRank) {
+  const auto forged = [](Report report) {
+    report.set_job_id("victim");
+    report.set_job_uid(kOther.job_uid);
+    report.set_epoch(7);
+    report.set_rank(3);
+    return report;
+  };
+  const auto expect_own = [](const Report& report) {
+    EXPECT_EQ(KeyOf(report), kKey);
+    EXPECT_EQ(report.job_id(), "job");
+  };
+  ReportTable table(expect_own);
+  table.Add(kKey, "job", 0, "log");
+  table.Add(kOther, "victim", 1, "log");
+  table.Logged(kKey, {forged(Step(1))});
+  Report live = Step(2);
+  live.set_job_id("victim");
+  EXPECT_EQ(table.Live(live), Arrival::kTaken);
+  table.Logged(kKey, {forged(Exit(3))});
+  EXPECT_TRUE(table.Exit(kKey).has_value());
+  EXPECT_FALSE(table.Exit(kOther).has_value());
+  table.End(kKey, /*stopped=*/false);
+  for (int64_t sequence = 1; sequence <= 3; ++sequence) {
+    const ReportTable::Turn turn = table.Next({});
+    ASSERT_TRUE(turn.report.has_value());
+    EXPECT_EQ(turn.report->sequence(), sequence);
+    expect_own(*turn.report);
+  }
+  // The same of what is read from the log again.
+  ReportTable few(expect_own, {.recent = 1, .most = 1});
+  few.Add(kKey, "job", 0, "log");
+  few.Logged(kKey, {forged(Step(1)), forged(Step(2))});
+  EXPECT_EQ(few.Next({}).sequence, 1);
+  few.Fetched(kKey, {forged(Step(1))});
+  const ReportTable::Turn again = few.Next({});
+  ASSERT_TRUE(again.report.has_value());
+  expect_own(*again.report);
+}
+
 TEST_F(ReportTableTest, ADroppedRankIsForgottenAndItsEndObserved) {
   table_.Add(kKey, "job", 0, "log");
   table_.Live(Step(1));
