@@ -141,13 +141,16 @@ absl::Status EtcdClient::Try(absl::Duration within, const Call& call) {
   const Deadline deadline(within, clock_);
   for (size_t failed = 0;;) {
     const size_t at = current_;
+    const absl::Duration attempt = std::min(deadline.Left(), kAttempt);
     grpc::ClientContext context;
-    context.set_deadline(absl::ToChronoTime(absl::Now() + std::min(deadline.Left(), kAttempt)));
+    context.set_deadline(absl::ToChronoTime(absl::Now() + attempt));
+    const CallTimer::Watch watch(timer_, context, attempt);
     const grpc::Status status = call(*endpoints_[at], context);
     if (status.ok()) return absl::OkStatus();
     const auto code = static_cast<absl::StatusCode>(status.error_code());
-    const bool again =
-        code == absl::StatusCode::kUnavailable || code == absl::StatusCode::kDeadlineExceeded;
+    const bool again = code == absl::StatusCode::kUnavailable ||
+                       code == absl::StatusCode::kDeadlineExceeded ||
+                       (code == absl::StatusCode::kCancelled && watch.over());
     if (!again) {
       const bool full = code == absl::StatusCode::kResourceExhausted;
       return absl::Status(code, absl::StrCat(name_, ": ", status.error_message(),

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "coordinator/store/etcd/call_timer.h"
 #include "proto/base/clock.h"
 #include "proto/tls/files.h"
 
@@ -113,6 +114,7 @@ class EtcdClient {
   const tls::Files files_;
   const std::string name_;
   const Clock& clock_;
+  CallTimer timer_;
   std::atomic<size_t> current_ = 0;  // the endpoint that answered last
 };
 

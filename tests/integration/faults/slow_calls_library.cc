@@ -3,10 +3,12 @@
 // A library for LD_PRELOAD that puts itself before the C library's fsync, fdatasync, syscall and
 // wall clock. It makes one call slow, as a stalled disk does, or shifts the clock, as a step of NTP
 // does. Each function ends in the system call itself, so nothing here depends on how libc is built.
-// Our programs open files beneath a root by syscall, because libc has no openat2.
+// Our programs open files beneath a root by syscall, because libc has no openat2, and Abseil waits
+// by it until a time of the wall clock.
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <linux/openat2.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -65,12 +67,20 @@ void BeforeOpen(const char* path, const open_how& how) {
   if (Page() != nullptr && tensors && (how.flags & O_ACCMODE) == O_RDONLY) Take(&Page()->open_ns);
 }
 
+int64_t ClockAhead() {
+  return Page() == nullptr ? 0 : __atomic_load_n(&Page()->clock_ahead_ns, __ATOMIC_RELAXED);
+}
+
 int64_t WallNanos() {
   timespec now{};
   System(SYS_clock_gettime, CLOCK_REALTIME, &now);
-  const int64_t ahead =
-      Page() == nullptr ? 0 : __atomic_load_n(&Page()->clock_ahead_ns, __ATOMIC_RELAXED);
-  return now.tv_sec * kSecond + now.tv_nsec + ahead;
+  return now.tv_sec * kSecond + now.tv_nsec + ClockAhead();
+}
+
+// By the kernel's clock, which is not shifted, a wait of Abseil's would end at once or too late.
+timespec ByTheKernel(const timespec& wall) {
+  const int64_t time = wall.tv_sec * kSecond + wall.tv_nsec - ClockAhead();
+  return {.tv_sec = time / kSecond, .tv_nsec = time % kSecond};
 }
 
 }  // namespace
@@ -95,6 +105,12 @@ long syscall(long number, ...) noexcept {
   va_end(more);
   if (number == SYS_openat2) {
     BeforeOpen(reinterpret_cast<const char*>(of[1]), *reinterpret_cast<const open_how*>(of[2]));
+  }
+  timespec until{};
+  if (number == SYS_futex && (of[1] & FUTEX_CLOCK_REALTIME) != 0 && of[3] != 0 &&
+      ClockAhead() != 0) {
+    until = ByTheKernel(*reinterpret_cast<const timespec*>(of[3]));
+    of[3] = reinterpret_cast<long>(&until);
   }
   return System(number, of[0], of[1], of[2], of[3], of[4], of[5]);
 }
