@@ -3,8 +3,6 @@
 
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 
 #include <memory>
 #include <string>
@@ -12,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "etcd/etcd.grpc.pb.h"
 #include "proto/base/files.h"
+#include "proto/base/sockets.h"
 
 namespace stretto::coordinator {
 namespace {
@@ -22,16 +21,10 @@ namespace api = etcdserverpb;
 class SilentPeer {
  public:
   SilentPeer() {
-    sockaddr_in address = {};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof address;
-    auto* any = reinterpret_cast<sockaddr*>(&address);
-    EXPECT_EQ(bind(socket_.get(), any, size), 0);
-    EXPECT_EQ(listen(socket_.get(), 16), 0);
-    EXPECT_EQ(getsockname(socket_.get(), any, &size), 0);
-    kv_ = api::KV::NewStub(grpc::CreateChannel(absl::StrCat("127.0.0.1:", ntohs(address.sin_port)),
-                                               grpc::InsecureChannelCredentials()));
+    socket_ = *ListenAt(Resolve("127.0.0.1", 0, /*names=*/false)->front());
+    kv_ = api::KV::NewStub(
+        grpc::CreateChannel(absl::StrCat("127.0.0.1:", LocalAddressOf(socket_.get())->port()),
+                            grpc::InsecureChannelCredentials()));
   }
   // Without a deadline of its own.
   grpc::StatusCode Call(grpc::ClientContext& context) {
@@ -41,7 +34,7 @@ class SilentPeer {
   }
 
  private:
-  const FileDescriptor socket_{socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  FileDescriptor socket_;
   std::unique_ptr<api::KV::Stub> kv_;
 };
 

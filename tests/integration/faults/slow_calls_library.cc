@@ -3,8 +3,8 @@
 // A library for LD_PRELOAD that puts itself before the C library's fsync, fdatasync, syscall and
 // wall clock. It makes one call slow, as a stalled disk does, or shifts the clock, as a step of NTP
 // does. Each function ends in the system call itself, so nothing here depends on how libc is built.
-// Our programs open files beneath a root by syscall, because libc has no openat2, and Abseil waits
-// by it until a time of the wall clock.
+// libc has no openat2, so our programs open files beneath a root by syscall. Abseil waits for times
+// of the wall clock by syscall, too.
 
 #include <dlfcn.h>
 #include <fcntl.h>

@@ -198,9 +198,7 @@ bool ReportTable::Drop(const RankKey& key) {
   const auto it = ranks_.find(key);
   if (it == ranks_.end()) return false;
   if (!it->second.exit.has_value()) {
-    Report end;  // so that the observer drops the rank too
-    end.set_job_id(it->second.job_id);
-    end.set_rank(key.rank);
+    Report end = Named(key, it->second, {});  // so that the observer drops the rank too
     end.mutable_exit()->set_stopped_by_daemon(true);
     observer_(end);
   }
