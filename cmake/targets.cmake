@@ -149,12 +149,13 @@ function(stretto_test name)
   if(ARG_UNLISTED)
     return()
   endif()
+  # A list of tests has the time of a test: the first one after a build may read half a gigabyte of a vendor's library from disk.
   set(others)
   if(ARG_WAITING)
     gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST TEST_PREFIX "${name}." TEST_LIST ${name}_waiting
-      TEST_FILTER "${ARG_WAITING}" PROPERTIES ${properties} RESOURCE_LOCK ${name} COST 100)  # begun first, so that others are left
+      DISCOVERY_TIMEOUT ${ARG_TIMEOUT} TEST_FILTER "${ARG_WAITING}" PROPERTIES ${properties} RESOURCE_LOCK ${name} COST 100)  # begun first, so that others are left
     set(others TEST_FILTER "-${ARG_WAITING}")
   endif()
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST TEST_PREFIX "${name}." ${others} PROPERTIES ${properties}
-    RUN_SERIAL ${ARG_SERIAL})
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST TEST_PREFIX "${name}." ${others}
+    DISCOVERY_TIMEOUT ${ARG_TIMEOUT} PROPERTIES ${properties} RUN_SERIAL ${ARG_SERIAL})
 endfunction()
