@@ -54,8 +54,9 @@ waiting in two sessions|worker/daemon/trainers/trainer_table.h|s/{ waiting_.clea
 resend forgotten|worker/daemon/session/report_table.cc|s/^  rank.sent = acked_sequence;//|simcluster_test
 done before counted|worker/daemon/session/report_table.cc|s/rank.ended \&\& rank.acked == rank.seen/rank.ended/|simcluster_test
 exit of a process|worker/daemon/session/report_table.cc|s/ .. (report->has_exit() \&\& !rank.ended)//|simcluster_test
-gap in a stream|worker/daemon/session/report_table.cc|s/report.sequence() != it->second.seen + 1) return Arrival/false) return Arrival/|simcluster_test
+gap in a stream|worker/daemon/session/report_table.cc|s/report.sequence() != it->second.seen + 1 .. report.has_dropped()) return Arrival/false) return Arrival/|simcluster_test
 unlogged forgotten|worker/daemon/session/report_table.cc|s/return !live .. rank.recent.front().sequence() <= rank.acked;/return live ? rank.acked >= 0 : true;/|simcluster_test
+dropped counted twice|worker/daemon/session/report_table.cc|s/^    DropOnlyAfter(rank.sent, .*$//|simcluster_test
 numbers of a log|worker/daemon/session/report_table.cc|s/acked_sequence > rank.seen \&\& !rank.ended/false/|session_test
 death in an answer|worker/daemon/session/report_table.cc|s/ \&\& rank.offered_alive) {/ \&\& rank.stopped \&\& !rank.ended) {/|simcluster_test
 unlogged warning|worker/daemon/session/report_table.cc|s/(!logged \&\& !report.has_exit())/false/|simcluster_test

@@ -204,7 +204,8 @@ struct RankReported {
   std::string job_uid;
   Epoch epoch;
   Rank rank = 0;
-  int64_t sequence = 0;  // from 1 per (job, epoch, rank), without gaps
+  int64_t sequence = 0;  // from 1 per (job, epoch, rank), without gaps but for those dropped
+  int64_t dropped = 0;   // reports right before this one that nobody has any more
   std::variant<OtherReport, RankPrepared, FirstOperationDone, StepDone, CheckpointDone, RankExited,
                RankWarned>
       report;

@@ -80,7 +80,7 @@ absl::Status Core::CheckReport(const RankReported& event) const {
   // A gap means that reports were lost on the way. Reports at or below `acked` are repeats, which
   // are acknowledged again and change nothing.
   const int64_t acked = jobs_.at(job->id).acked[rank];
-  if (event.sequence > acked + 1) {
+  if (event.sequence - event.dropped > acked + 1) {
     return absl::OutOfRangeError(absl::StrCat(who, " leaves a gap; expected report ", acked + 1));
   }
   return absl::OkStatus();
@@ -93,8 +93,8 @@ absl::Status Core::Handle(const RankReported& event) {
   // Touch, not Change: sequence numbers and step numbers are not worth a write to the store per
   // report.
   int64_t acked = Touch(id).acked[rank];  // a copy: the report may begin another attempt
-  if (event.sequence == acked + 1) {
-    Touch(id).acked[rank] = ++acked;
+  if (event.sequence > acked) {
+    Touch(id).acked[rank] = acked = event.sequence;
     effects_.fresh = true;
     if (!IsEnded(Get(id).state)) {
       std::visit([&](const auto& report) { On(id, rank, report); }, event.report);

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/placement/placement.h"
+#include "proto/reporting/dropped_reports.h"
 #include "proto/spec/job/layouts.h"
 
 namespace stretto::service {
@@ -321,6 +322,10 @@ coordinator::RankPositions FromProto(const v1alpha1::RankPositions& message,
 
 absl::StatusOr<RankReported> FromProto(const v1alpha1::RankReport& message,
                                        const std::string& worker, int64_t session) {
+  if (const absl::Status numbers = CheckNumbers(message); !numbers.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("worker ", worker, ": rank ", message.rank(), ": ", numbers.message()));
+  }
   RankReported event;
   event.worker = worker;
   event.session = session;
@@ -328,6 +333,7 @@ absl::StatusOr<RankReported> FromProto(const v1alpha1::RankReport& message,
   event.epoch = Epoch(message.epoch());
   event.rank = Rank::Of(message.rank());
   event.sequence = message.sequence();
+  event.dropped = message.dropped().reports();
   using Report = v1alpha1::RankReport;
   switch (message.report_case()) {
     case Report::kPrepared:

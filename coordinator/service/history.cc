@@ -11,11 +11,11 @@
 #include <google/protobuf/util/delimited_message_util.h>
 
 #include <algorithm>
-#include <iterator>
 
 #include "absl/time/time.h"
 #include "coordinator/service/convert.h"
 #include "proto/base/limits.h"
+#include "proto/reporting/ledger_sum.h"
 
 namespace stretto::service {
 namespace {
@@ -37,31 +37,6 @@ void CopyChoices(const From& from, To* to) {
 }
 
 }  // namespace
-
-void AddLedger(const v1alpha1::Ledger& ledger, v1alpha1::Ledger* sum) {
-  for (const auto& entry : ledger.entries()) {
-    auto* entries = sum->mutable_entries();
-    auto it = std::find_if(entries->begin(), entries->end(), [&entry](const auto& other) {
-      return other.part() == entry.part() && other.group() == entry.group() &&
-             other.phase() == entry.phase();
-    });
-    // A worker could invent another phase in every step.
-    const bool full = sum->entries_size() >= limits::kLedgerEntries.value;
-    if (it == entries->end() && full) it = std::prev(it);
-    if (it == entries->end()) {
-      *sum->add_entries() = entry;
-    } else {
-      it->set_seconds(it->seconds() + entry.seconds());
-    }
-  }
-  sum->set_wall_seconds(sum->wall_seconds() + ledger.wall_seconds());
-  sum->set_communication_seconds(sum->communication_seconds() + ledger.communication_seconds());
-  sum->set_hidden_seconds(sum->hidden_seconds() + ledger.hidden_seconds());
-  if (ledger.has_preempted_seconds())
-    sum->set_preempted_seconds(sum->preempted_seconds() + ledger.preempted_seconds());
-  sum->set_involuntary_switches(sum->involuntary_switches() + ledger.involuntary_switches());
-  sum->set_steps(sum->steps() + std::max<int64_t>(ledger.steps(), 1));
-}
 
 JobHistory::JobHistory(const std::string& summary) {
   io::ArrayInputStream stream(summary.data(), static_cast<int>(summary.size()));
@@ -147,6 +122,11 @@ void JobHistory::AddStep(int32_t rank, const v1alpha1::StepReport& step) {
   recent_.back().clear_ledger();
   if (recent_.size() > kRecentSteps) recent_.pop_front();
   if (step.update_skipped()) ++skipped_updates_;
+}
+
+void JobHistory::AddDropped(int32_t rank, const v1alpha1::Ledger& ledger) {
+  final_progress_.reset();
+  AddLedger(ledger, &ledgers_[rank]);
 }
 
 std::optional<v1alpha1::StepReport> JobHistory::NextStep(int64_t step) const {

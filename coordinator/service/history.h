@@ -37,6 +37,8 @@ class JobHistory {
 
   // The steps that an attempt does again replace those of the attempt before.
   void AddStep(int32_t rank, const v1alpha1::StepReport& step);
+  // The sum of steps that cannot be added one by one, because the rank's log has dropped them.
+  void AddDropped(int32_t rank, const v1alpha1::Ledger& ledger);
   void SetProfile(const v1alpha1::Profile& profile) { profile_ = profile; }
   // Keeps the newest texts, at most kMaxSamples and kMaxSampleBytes of them. Those of a step that
   // an attempt does again replace those of the attempt before.
@@ -95,10 +97,6 @@ class JobHistory {
   // Set when read from a summary, until a step is added.
   std::optional<v1alpha1::Progress> final_progress_;
 };
-
-// Adds the entries and totals of `ledger` to `sum`, which has at most limits::kLedgerEntries: the
-// seconds of further kinds go to its last entry.
-void AddLedger(const v1alpha1::Ledger& ledger, v1alpha1::Ledger* sum);
 
 // The histories of all jobs that have not ended and of the kMaxEnded most recently used ended ones.
 // Others are read back from the summary in their record.

@@ -160,7 +160,8 @@ absl::Status Hub::OnReport(const v1alpha1::RankReport& report, const std::string
   const bool step = report.has_step(), profile = report.has_profile(),
              chosen = prepared.merged_wgrads() > 0 || prepared.warm_ups_size() > 0 ||
                       prepared.epoch_sequences() > 0;
-  if (!step && !profile && !chosen && !report.has_samples()) return absl::OkStatus();
+  const bool dropped = report.dropped().has_ledger();
+  if (!step && !profile && !chosen && !dropped && !report.has_samples()) return absl::OkStatus();
   auto record = driver_->Read([&report](const Core& core) -> std::optional<JobRecord> {
     const JobRecord* found = core.FindJobByUid(report.job_uid());
     if (found == nullptr) return std::nullopt;
@@ -168,6 +169,7 @@ absl::Status Hub::OnReport(const v1alpha1::RankReport& report, const std::string
   });
   if (!record) return absl::OkStatus();
   JobHistory& history = histories_.Of(*record);
+  if (dropped) history.AddDropped(report.rank(), report.dropped().ledger());
   if (step) {
     v1alpha1::StepReport named = report.step();
     named.set_attempt(record->attempt);

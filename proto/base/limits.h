@@ -355,6 +355,7 @@ inline constexpr const Limit* kAllLimits[] = {
     &limits::kTrainerThreads,
     &limits::kTrainerFiles,
     &limits::kTrainerMemory,
+    &limits::kReportLogBytes,
     &limits::kTrainerLogBytes,
     &limits::kAuditBytes,
     &limits::kAuditRefused,

@@ -103,6 +103,13 @@ inline constexpr Limit kTrainerFiles{"files and connections that a trainer has o
                                      "stretto-worker --max-trainer-files",
                                      "it can open no further one",
                                      "RightsTest.OpenFilesAreBounded"};
+inline constexpr Limit kReportLogBytes{
+    "reports of a rank on its node",
+    int64_t{64} << 20,
+    kBytes,
+    "",
+    "the oldest steps are dropped, and the sum of their ledgers is kept",
+    "ShortenLogTest.AtItsBoundItDropsTheOlderStepsAndKeepsTheirSum"};
 inline constexpr Limit kTrainerLogBytes{
     "log of a rank on its node",
     int64_t{64} << 20,

@@ -11,6 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "proto/base/check.h"
 #include "proto/bounds/worker_bounds.h"
+#include "proto/reporting/dropped_reports.h"
 #include "stretto/v1alpha1/trainer.pb.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "worker/daemon/metrics.h"
@@ -47,19 +48,24 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     stretto::v1alpha1::TrainerMessage message;
     if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) continue;
     RankReport report = message.report();
-    if (report.sequence() != sequence + 1) {  // of a log, whose reader numbers them
-      report.set_sequence(sequence + 1);
+    if (report.sequence() != sequence + 1 || report.has_dropped()) {
+      // Of a log, whose reader gives numbers without gaps.
+      if (report.has_dropped())
+        report.mutable_dropped()->set_reports(report.dropped().reports() & 7);
+      report.set_sequence(sequence + 1 + report.dropped().reports());
       table.Logged(kKey, {report});
     } else if (table.Live(report) == ReportTable::Arrival::kIgnored) {
       continue;  // the stream of another rank
     }
-    ++sequence;
+    sequence = report.sequence();
   }
   table.End(kKey, /*stopped=*/false);
-  for (int64_t sent = 1; sent <= sequence; ++sent) {
-    ReportTable::Turn turn = table.Next({{kKey, sent}});
+  for (int64_t sent = 0; sent < sequence;) {
+    ReportTable::Turn turn = table.Next({{kKey, sent + 1}});
     STRETTO_CHECK(turn.report.has_value() && KeyOf(*turn.report) == kKey);
-    STRETTO_CHECK(turn.report->sequence() == sent && turn.report->job_id() == "gpt");
+    STRETTO_CHECK(stretto::CheckNumbers(*turn.report).ok() && turn.report->job_id() == "gpt");
+    STRETTO_CHECK(stretto::FirstNumber(*turn.report) == sent + 1);
+    sent = turn.report->sequence();
     WorkerMessage fitted;
     *fitted.mutable_report() = *std::move(turn.report);
     stretto::FitWorkerMessage(&fitted).IgnoreError();

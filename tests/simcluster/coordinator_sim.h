@@ -126,9 +126,10 @@ class ClusterSim final : public Transport, public Persistence {
     int64_t save = 0, answered = 0;                   // numbers of requests for a checkpoint
     int32_t facts = 0;                                // reports, but for warnings
     bool warned = false;
-    std::vector<Report> log;         // on the disk of the node
-    std::vector<Report> unwritten;   // in the process, because the disk is full
-    size_t arrived = 0, resent = 0;  // where the daemon's two readers of the log are
+    std::vector<Report> log;          // on the disk of the node
+    std::vector<Report> unwritten;    // in the process, because the disk is full
+    int64_t arrived = 0, resent = 0;  // numbers up to which the daemon's two readers have read
+    int64_t logged() const { return log.empty() ? 0 : log.back().sequence(); }
   };
   // What a rank said in an epoch, as far as it has reached the coordinator.
   struct Heard {

@@ -114,6 +114,8 @@ TEST(CoordinatorSim, InvariantsHoldUnderFaults) {
                         "report in no log",
                         "report counted by the next coordinator",
                         "reports lost with a daemon",
+                        "dropped by a log",
+                        "counted as dropped",
                         "disk of a node full",
                         "registration had no answer",
                         "worker came to another cluster",

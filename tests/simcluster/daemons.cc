@@ -279,7 +279,7 @@ bool ClusterSim::AdoptRun(Node& node, const RankKey& key) {
     node.trainers.erase(key);
     return false;
   }
-  if (trainer.log.size() < written_[key].size()) {
+  if (trainer.logged() < std::ssize(written_[key])) {
     ++probes_["reports lost with a daemon"];
     lossy_.insert(key);
   }

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "proto/reporting/dropped_reports.h"
 #include "tests/simcluster/coordinator_sim.h"
 
 namespace stretto::coordinator::testing {
@@ -15,9 +16,37 @@ namespace {
 using daemon::ReportTable;
 using v1alpha1::RankReport;
 
+constexpr size_t kLongLog = 6;  // reports at which a log is shortened
+
 // Of the kind and the content of a report.
 int64_t FingerprintOf(const RankReport& report) {
   return 1000 * static_cast<int64_t>(report.report_case()) + report.step().step();
+}
+
+bool IsStep(int64_t fingerprint) { return fingerprint / 1000 == RankReport::kStep; }
+
+// Drops the steps of the older half, as worker/report/shorten_log.h.
+void Shorten(std::vector<RankReport>& log) {
+  std::vector<RankReport> kept;
+  v1alpha1::DroppedReports dropped;
+  for (size_t i = 0; i < log.size(); ++i) {
+    if (i < log.size() / 2 && log[i].has_step()) {
+      Drop(log[i], &dropped);
+      continue;
+    }
+    Precede(&dropped, &log[i]);
+    kept.push_back(std::move(log[i]));
+  }
+  log = std::move(kept);
+}
+
+// Returns up to `most` reports with numbers above `known`, as a reader of the log does.
+std::vector<RankReport> ReadAfter(const std::vector<RankReport>& log, int64_t known, size_t most) {
+  std::vector<RankReport> read;
+  for (const RankReport& report : log) {
+    if (report.sequence() > known && read.size() < most) read.push_back(report);
+  }
+  return read;
 }
 
 absl::Time TimeOf(const google::protobuf::Timestamp& time) {
@@ -41,6 +70,7 @@ RankReported ClusterSim::EventOf(const Report& report) {
   event.epoch = Epoch(report.epoch());
   event.rank = Rank::Of(report.rank());
   event.sequence = report.sequence();
+  event.dropped = report.dropped().reports();
   switch (report.report_case()) {
     case RankReport::kPrepared:
       event.report = RankPrepared{TimeOf(report.prepared().time())};
@@ -80,13 +110,14 @@ void ClusterSim::Tell(Node& node, const RankKey& key, Report report) {
   report.set_job_uid(key.job_uid);
   report.set_epoch(key.epoch);
   report.set_rank(key.rank);
-  report.set_sequence(static_cast<int64_t>(trainer.log.size() + trainer.unwritten.size()) + 1);
+  report.set_sequence(trainer.logged() + std::ssize(trainer.unwritten) + 1);
   written_[key].push_back(FingerprintOf(report));
   trainer.exits |= report.has_exit();
   trainer.unwritten.push_back(report);
   if (!DiskFull(node)) {
     trainer.log.insert(trainer.log.end(), trainer.unwritten.begin(), trainer.unwritten.end());
     trainer.unwritten.clear();
+    if (trainer.log.size() >= kLongLog) Shorten(trainer.log);
   }
   // A trainer whose stream breaks connects again, and then its log is read.
   const bool lost = !trainer.exits && !calm_ && Pick(10) == 0;
@@ -115,9 +146,8 @@ void ClusterSim::CatchUp(Node& node, const RankKey& key) {
   const auto found = node.trainers.find(key);
   if (found == node.trainers.end()) return;
   Trainer& trainer = found->second;
-  const auto arrived = static_cast<std::ptrdiff_t>(trainer.arrived);
-  node.reports.Logged(key, std::vector<Report>(trainer.log.begin() + arrived, trainer.log.end()));
-  trainer.arrived = trainer.log.size();
+  node.reports.Logged(key, ReadAfter(trainer.log, trainer.arrived, trainer.log.size()));
+  trainer.arrived = trainer.logged();
   node.order.Wake();
 }
 
@@ -125,10 +155,9 @@ void ClusterSim::CatchUp(Node& node, const RankKey& key) {
 void ClusterSim::Append(Node& node, const RankKey& key, Report report) {
   const std::optional<Report> numbered = node.reports.Numbered(key, std::move(report));
   if (!numbered.has_value()) return;
-  std::vector<Report>& log = node.trainers.at(key).log;
-  const bool logged =
-      !DiskFull(node) && numbered->sequence() == static_cast<int64_t>(log.size()) + 1;
-  if (logged) log.push_back(*numbered);
+  Trainer& trainer = node.trainers.at(key);
+  const bool logged = !DiskFull(node) && numbered->sequence() == trainer.logged() + 1;
+  if (logged) trainer.log.push_back(*numbered);
   if (node.reports.Own(key, *numbered, logged)) written_[key].push_back(FingerprintOf(*numbered));
   node.order.Wake();
 }
@@ -139,11 +168,8 @@ std::optional<ClusterSim::Report> ClusterSim::NextReport(Node& node) {
     ReportTable::Turn turn = node.reports.Next(missing);
     if (!turn.read.has_value()) return std::move(turn.report);
     Trainer& trainer = node.trainers.at(*turn.read);
-    const size_t end = std::min(trainer.resent + 2, trainer.log.size());
-    const std::vector<Report> read(
-        trainer.log.begin() + static_cast<std::ptrdiff_t>(trainer.resent),
-        trainer.log.begin() + static_cast<std::ptrdiff_t>(end));
-    trainer.resent = end;
+    const std::vector<Report> read = ReadAfter(trainer.log, trainer.resent, 2);
+    if (!read.empty()) trainer.resent = read.back().sequence();
     if (read.empty()) {
       ++probes_["report in no log"];
       missing[*turn.read] = turn.sequence;
@@ -169,12 +195,16 @@ void ClusterSim::CheckSent(const Node& node, const Report& report) {
         "an exit leaves when the process is gone");
   if (lossy_.contains(key)) return;
   const std::vector<int64_t>& written = written_[key];
-  const int64_t sequence = report.sequence();
-  const bool as_written = sequence >= 1 && sequence <= static_cast<int64_t>(written.size()) &&
-                          written[static_cast<size_t>(sequence) - 1] == FingerprintOf(report);
+  const int64_t first = FirstNumber(report), sequence = report.sequence();
+  const bool known = first >= 1 && sequence <= std::ssize(written);
+  bool as_written = known && written[static_cast<size_t>(sequence) - 1] == FingerprintOf(report);
+  for (int64_t number = first; as_written && number < sequence; ++number) {
+    ++probes_["dropped by a log"];
+    as_written = IsStep(written[static_cast<size_t>(number) - 1]);
+  }
   // The daemon forgets what is acknowledged, also if the disk has not taken it.
-  const bool forgotten = sequence > static_cast<int64_t>(node.trainers.at(key).log.size()) &&
-                         sequence <= counted_ever_[key] && report.warning().reason() == "LogLost";
+  const bool forgotten = first > node.trainers.at(key).logged() && sequence <= counted_ever_[key] &&
+                         report.warning().reason() == "LogLost";
   if (as_written || forgotten) return;
   Check(false, absl::StrCat("a report is sent as its rank wrote it: ", report.ShortDebugString(),
                             " of ", written.size()));
@@ -190,12 +220,13 @@ void ClusterSim::Hear(const RankReported& report) {
 
 void ClusterSim::Count(const RankKey& key, const RankReported& report, bool fresh) {
   int64_t& counted = counted_[key];
-  Check(fresh ? report.sequence == counted + 1 : report.sequence <= counted,
+  Check(fresh ? report.sequence - report.dropped == counted + 1 : report.sequence <= counted,
         "each report is counted once, in order");
   if (!fresh) return;
   counted = report.sequence;
   int64_t& ever = counted_ever_[key];
   probes_["report counted by the next coordinator"] += counted <= ever;
+  probes_["counted as dropped"] += report.dropped;
   ever = std::max(ever, counted);
 }
 

@@ -74,9 +74,9 @@ class Supervisor {
 
   // Starts the ranks that this node has not seen before. If trainers of older epochs of the job
   // still run here, or trainers that are being stopped in one of the slots, it stops the former and
-  // starts the ranks once all of them have ended. Trainers that are being stopped keep their grace. A rank that cannot be started is reported by its
-  // RankExit (reason SlotUnknown, SlotFaulty, DiskFull, SpawnFailed), and the rest of its gang on
-  // this node is stopped.
+  // starts the ranks once all of them have ended. Trainers that are being stopped keep their grace.
+  // A rank that cannot be started is reported by its RankExit (reason SlotUnknown, SlotFaulty,
+  // DiskFull, SpawnFailed), and the rest of its gang on this node is stopped.
   void Assign(const stretto::v1alpha1::Assign& assign);
 
   // Forgets the assignments that wait. A daemon that registers offers only ranks that have started,

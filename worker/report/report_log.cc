@@ -1,41 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The reader follows the file record by record and checks that sequence numbers have no gap. Where
-// a record is broken it continues with the next whole report and returns warnings for those between,
-// a batch at a time. The writer continues behind the last whole report.
+// a record is broken it continues with the next whole report and returns a warning for those
+// between. At the end it looks whether the path has another file by now, whose older reports it
+// skips. The writer continues behind the last whole report; shorten_log.h has what it drops.
 
 #include "worker/report/report_log.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "proto/base/beneath.h"
-#include "proto/base/check.h"
 #include "proto/base/status_macros.h"
+#include "proto/reporting/dropped_reports.h"
+#include "spdlog/spdlog.h"
 #include "stretto/v1alpha1/worker.pb.h"
 #include "worker/report/record_file.h"
+#include "worker/report/shorten_log.h"
 
 namespace stretto {
-namespace {
-
-// A report is shorter nowhere: its header, and at least an epoch and a sequence number.
-constexpr int64_t kLeastRecordBytes = kRecordHeaderBytes + 4;
-// Reports that may have been cut out of the file, bytes and all.
-constexpr int64_t kMaxLostWithoutTrace = 1'000;
-
-// The greatest number of reports that can have been lost where this number of bytes is damaged. A
-// sequence number that is further on is no number of ours: a few bytes would otherwise stand for
-// millions of warnings.
-int64_t MaxLost(int64_t damaged_bytes) {
-  return kMaxLostWithoutTrace + damaged_bytes / kLeastRecordBytes;
-}
-
-}  // namespace
 
 using v1alpha1::RankReport;
 
@@ -45,30 +35,56 @@ absl::Status ReportReader::OpenFile() {
   return absl::OkStatus();
 }
 
-absl::Status ReportReader::ReadOne(RankReport* report, int64_t* end) {
-  std::string message;
-  RETURN_IF_ERROR(ReadRecord(file_.get(), offset_, path_, &message));
-  if (!report->ParseFromString(message)) {
-    return BrokenRecord(path_, offset_, "message", "other bytes", "a RankReport");
-  }
-  if (report->sequence() != last_sequence_ + 1) {
-    return BrokenRecord(path_, offset_, "sequence", absl::StrCat(report->sequence()),
-                        absl::StrCat(last_sequence_ + 1));
-  }
-  *end = offset_ + kRecordHeaderBytes + static_cast<int64_t>(message.size());
-  return absl::OkStatus();
+absl::StatusOr<bool> ReportReader::IsReplaced() {
+  struct stat ours, there;
+  if (::fstat(file_.get(), &ours) != 0) return ErrnoStatus(errno, absl::StrCat("stat ", path_));
+  absl::StatusOr<FileDescriptor> file = stretto::OpenFile(path_, O_RDONLY);
+  if (absl::IsNotFound(file.status())) return false;  // removed with its folder
+  RETURN_IF_ERROR(file.status());
+  if (::fstat(file->get(), &there) != 0) return ErrnoStatus(errno, absl::StrCat("stat ", path_));
+  if (ours.st_ino == there.st_ino && ours.st_dev == there.st_dev) return false;
+  file_ = *std::move(file);
+  offset_ = 0;
+  again_ = true;
+  return true;
 }
 
-absl::Status ReportReader::SkipDamage(const absl::Status& broken) {
+absl::Status ReportReader::ReadOne(RankReport* report) {
+  while (true) {
+    std::string message;
+    RETURN_IF_ERROR(ReadRecord(file_.get(), offset_, path_, &message));
+    if (!report->ParseFromString(message)) {
+      return BrokenRecord(path_, offset_, "message", "other bytes", "a RankReport");
+    }
+    if (const absl::Status numbers = CheckNumbers(*report, kMaxTrainerNumber); !numbers.ok())
+      return absl::DataLossError(absl::StrCat(path_, ": ", numbers.message()));
+    const bool known = report->sequence() <= last_sequence_;
+    const int64_t first = FirstNumber(*report), expected = last_sequence_ + 1;
+    if (known ? !again_ : first > expected) {
+      return BrokenRecord(path_, offset_, "sequence",
+                          absl::StrCat(known ? report->sequence() : first), absl::StrCat(expected));
+    }
+    offset_ += kRecordHeaderBytes + static_cast<int64_t>(message.size());
+    if (known) continue;
+    last_sequence_ = report->sequence();
+    again_ = false;
+    return absl::OkStatus();
+  }
+}
+
+absl::StatusOr<std::optional<RankReport>> ReportReader::SkipDamage(const absl::Status& broken) {
   for (int64_t at = offset_;; ++at) {
     ASSIGN_OR_RETURN(at, FindRecord(file_.get(), at, path_));
     std::string message;
     RETURN_IF_ERROR(ReadRecord(file_.get(), at, path_, &message));
     RankReport next;
     // A message may contain the bytes of a record, so it must make sense as a report, too.
-    if (!next.ParseFromString(message) || next.sequence() <= last_sequence_) continue;
-    const int64_t lost = next.sequence() - last_sequence_ - 1;
-    if (lost > MaxLost(at - offset_)) continue;
+    if (!next.ParseFromString(message) || !CheckNumbers(next, kMaxTrainerNumber).ok()) continue;
+    if (next.sequence() <= last_sequence_) continue;
+    offset_ = at;
+    damage_.Update(absl::DataLossError(broken.message()));
+    const int64_t lost = FirstNumber(next) - last_sequence_ - 1;
+    if (lost <= 0) return std::nullopt;
     RankReport warning;
     warning.set_job_id(next.job_id());
     warning.set_job_uid(next.job_uid());
@@ -78,11 +94,10 @@ absl::Status ReportReader::SkipDamage(const absl::Status& broken) {
     warning.mutable_warning()->set_reason("LogDamaged");
     warning.mutable_warning()->set_message(
         absl::StrCat(lost, lost == 1 ? " report" : " reports", " lost: ", broken.message()));
-    lost_ = lost;
-    instead_ = warning.SerializeAsString();
-    damage_.Update(absl::DataLossError(broken.message()));
-    offset_ = at;
-    return absl::OkStatus();
+    last_sequence_ += lost;
+    warning.set_sequence(last_sequence_);
+    if (lost > 1) warning.mutable_dropped()->set_reports(lost - 1);
+    return warning;
   }
 }
 
@@ -92,29 +107,25 @@ absl::StatusOr<std::vector<RankReport>> ReportReader::ReadNew(int64_t limit) {
     if (absl::IsNotFound(status)) return reports;
     return status;
   }
+  bool replaced = false;  // once in a call, or whoever replaces it for ever would keep us
   while (std::ssize(reports) < limit) {
     RankReport report;
-    if (lost_ > 0) {
-      --lost_;
-      STRETTO_CHECK(report.ParseFromString(instead_));
-      report.set_sequence(++last_sequence_);
-      reports.push_back(std::move(report));
-      continue;
-    }
-    int64_t end = 0;
-    absl::Status status = ReadOne(&report, &end);
-    if (status.ok()) {
-      offset_ = end;
-      last_sequence_ = report.sequence();
-      reports.push_back(std::move(report));
-      continue;
-    }
+    absl::Status status = ReadOne(&report);
     // A damaged length makes a record look torn, so only the bytes behind it show which it is.
     if (absl::IsOutOfRange(status) || absl::IsDataLoss(status)) {
-      status = SkipDamage(status);
+      absl::StatusOr<std::optional<RankReport>> warning = SkipDamage(status);
+      status = warning.status();
+      if (warning.ok() && !warning->has_value()) continue;
+      if (warning.ok()) report = **std::move(warning);
     }
-    if (absl::IsOutOfRange(status)) break;
+    if (absl::IsOutOfRange(status)) {
+      if (replaced) break;
+      ASSIGN_OR_RETURN(replaced, IsReplaced());
+      if (!replaced) break;
+      continue;
+    }
     RETURN_IF_ERROR(status);
+    reports.push_back(std::move(report));
   }
   return reports;
 }
@@ -131,17 +142,20 @@ absl::StatusOr<std::vector<RankReport>> ReadAfter(const std::string& path, int64
   }
 }
 
-absl::StatusOr<ReportLog> ReportLog::Open(const std::string& path) {
-  ASSIGN_OR_RETURN(FileDescriptor file, OpenFile(path, O_WRONLY | O_CREAT | O_APPEND, 0644));
+absl::StatusOr<ReportLog> ReportLog::Open(const std::string& path, int64_t max_bytes) {
+  ReportLog log(path, max_bytes);
+  ASSIGN_OR_RETURN(log.file_, OpenFile(path, O_WRONLY | O_CREAT | O_APPEND, 0644));
   ReportReader reader(path);
   while (true) {
     ASSIGN_OR_RETURN(const std::vector<RankReport> reports, reader.ReadNew());
     if (reports.empty()) break;
   }
-  if (::ftruncate(file.get(), reader.offset()) != 0) {
+  log.size_ = reader.offset();
+  log.last_sequence_ = reader.last_sequence();
+  if (::ftruncate(log.file_.get(), log.size_) != 0) {
     return ErrnoStatus(errno, absl::StrCat("truncate ", path));
   }
-  return ReportLog(path, std::move(file), reader.offset(), reader.last_sequence());
+  return log;
 }
 
 absl::Status ReportLog::Append(RankReport* report) {
@@ -156,6 +170,18 @@ absl::Status ReportLog::Append(RankReport* report) {
   RETURN_IF_ERROR(WriteRecords(file_.get(), size_, record, path_));
   size_ += static_cast<int64_t>(record.size());
   last_sequence_ = report->sequence();
+  if (size_ <= shorten_at_) return absl::OkStatus();
+  // The report is in the log, whatever becomes of the older ones.
+  if (const absl::Status status = Shorten(); !status.ok())
+    spdlog::warn("log of reports not shortened: {}", status.ToString());
+  shorten_at_ = std::max(max_bytes_, size_ + max_bytes_ / 8);
+  return absl::OkStatus();
+}
+
+absl::Status ReportLog::Shorten() {
+  ASSIGN_OR_RETURN(ShortenedLog shorter, ShortenLog(path_, size_, max_bytes_));
+  file_ = std::move(shorter.file);
+  size_ = shorter.size;
   return absl::OkStatus();
 }
 

@@ -135,6 +135,9 @@ def trainer_message():
     yield "entries", reports("step { ledger {" + "entries { part: 99 }" * 300 + "} loss: nan }")
     yield "number", reports("step { step: -5 tokens: -5 ledger { wall_seconds: -1 entries { part: EXPOSED seconds: inf } } }")
     yield "half", reports(step, step)[:-9]
+    dropped = "dropped { reports: %d ledger { wall_seconds: 3 } }" + step
+    yield "dropped", reports(step, dropped % 3, step, dropped % -1, dropped % (1 << 62))
+    yield "dropped-first", reports(dropped % 5, 'exit { reason: "Completed" }', first=6)
 
 
 def request_CreateJob():

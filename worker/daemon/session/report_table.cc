@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "proto/reporting/dropped_reports.h"
 
 namespace stretto::daemon {
 
@@ -55,7 +56,7 @@ void ReportTable::Take(const RankKey& key, Rank& rank, const Report& report, boo
 ReportTable::Arrival ReportTable::Live(const Report& report) {
   const auto it = ranks_.find(KeyOf(report));
   if (it == ranks_.end() || report.sequence() <= it->second.seen) return Arrival::kIgnored;
-  if (report.sequence() != it->second.seen + 1) return Arrival::kGap;
+  if (report.sequence() != it->second.seen + 1 || report.has_dropped()) return Arrival::kGap;
   Take(it->first, it->second, report, /*live=*/true);
   return Arrival::kTaken;
 }
@@ -64,7 +65,9 @@ void ReportTable::Logged(const RankKey& key, const std::vector<Report>& reports)
   const auto it = ranks_.find(key);
   if (it == ranks_.end()) return;
   for (const Report& report : reports) {
-    if (report.sequence() == it->second.seen + 1) Take(key, it->second, report, /*live=*/false);
+    const int64_t next = it->second.seen + 1;
+    if (FirstNumber(report) <= next && next <= report.sequence())
+      Take(key, it->second, report, /*live=*/false);
   }
 }
 
@@ -98,9 +101,10 @@ std::optional<v1::RankExit> ReportTable::Exit(const RankKey& key) const {
 
 const ReportTable::Report* ReportTable::Find(const Rank& rank, int64_t sequence) {
   for (const std::deque<Report>* reports : {&rank.recent, &rank.ahead}) {
-    if (reports->empty()) continue;
-    const int64_t index = sequence - reports->front().sequence();
-    if (index >= 0 && index < static_cast<int64_t>(reports->size())) return &(*reports)[index];
+    const auto found = std::partition_point(
+        reports->begin(), reports->end(),
+        [sequence](const Report& report) { return report.sequence() < sequence; });
+    if (found != reports->end() && FirstNumber(*found) <= sequence) return &*found;
   }
   return nullptr;
 }
@@ -112,6 +116,14 @@ ReportTable::Report ReportTable::Lost(const RankKey& key, const Rank& rank, int6
     *report.mutable_exit() = *rank.exit;
     return report;
   }
+  int64_t last = rank.exit.has_value() ? rank.seen - 1 : rank.seen;
+  for (const std::deque<Report>* reports : {&rank.recent, &rank.ahead}) {
+    for (const Report& known : *reports) {
+      if (known.sequence() > sequence) last = std::min(last, FirstNumber(known) - 1);
+    }
+  }
+  report.set_sequence(last);
+  if (last > sequence) report.mutable_dropped()->set_reports(last - sequence);
   report.mutable_warning()->set_condition("LogIntact");
   report.mutable_warning()->set_reason("LogLost");
   report.mutable_warning()->set_message(absl::StrCat(rank.log, ": reports are not there any more"));
@@ -124,6 +136,7 @@ bool ReportTable::TakeTurn(const RankKey& key, Rank& rank, const Missing& missin
   std::optional<Report> report;
   if (const Report* found = Find(rank, sequence)) {
     report = *found;
+    DropOnlyAfter(rank.sent, &*report);
   } else if (const auto at = missing.find(key); at == missing.end() || at->second != sequence) {
     turn->read = key;
     turn->sequence = sequence;
@@ -133,7 +146,7 @@ bool ReportTable::TakeTurn(const RankKey& key, Rank& rank, const Missing& missin
   }
   if (!report.has_value() || (report->has_exit() && !rank.ended)) return false;
   if (report->has_exit() && rank.stopped) report->mutable_exit()->set_stopped_by_daemon(true);
-  rank.sent = sequence;
+  rank.sent = report->sequence();
   last_sent_ = key;
   turn->report = std::move(report);
   return true;

@@ -7,9 +7,11 @@
 // (tests/simcluster).
 //
 // A rank numbers its reports from 1. Its log is authoritative: reports that a stream skips, repeats
-// or loses are read from it. Trainers write both, so the ids of a report are those of the rank whose
-// log or stream it comes from: no trainer reports for another one. In place of each report that the log of an ended rank does not have a
-// warning is sent (condition LogIntact), so that later reports, the exit above all, are sent.
+// or loses are read from it. Trainers write both, so the ids of a report are those of the rank
+// whose log or stream it comes from: no trainer reports for another one. A report of a log may
+// count others before it that the log has dropped. In place of reports that the log of an ended
+// rank does not have a warning is sent (condition LogIntact), so that later reports, the exit above
+// all, are sent.
 //
 // A rank's RankExit is sent only when its process has been reaped. So exits are in the order of
 // deaths, and a rank that is reported as gone has freed its slot.
@@ -52,7 +54,7 @@ class ReportTable {
   enum class Arrival {
     kTaken,
     kIgnored,  // a repeat, or of an unknown rank
-    kGap,      // earlier reports are missing here: read the log
+    kGap,      // earlier reports are missing here, or counted as dropped: read the log
   };
   // A report of the trainer's stream. The log has it unless the disk is full; then it is kept here
   // until it is acknowledged.
@@ -130,8 +132,10 @@ class ReportTable {
   static Report Named(const RankKey& key, const Rank& rank, Report report);
   // `live`: the report may not be in the log.
   void Take(const RankKey& key, Rank& rank, const Report& report, bool live);
+  // Returns the report with this number, or the one that counts it as dropped.
   static const Report* Find(const Rank& rank, int64_t sequence);
-  // Returns what is sent for a report that neither memory nor the log of an ended rank has.
+  // Returns what is sent for the reports from `sequence` on, up to the next one that is in memory,
+  // that neither memory nor the log of an ended rank has.
   static Report Lost(const RankKey& key, const Rank& rank, int64_t sequence);
   // Returns whether the rank has something to send or to read.
   bool TakeTurn(const RankKey& key, Rank& rank, const Missing& missing, Turn* turn);

@@ -7,6 +7,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "proto/reporting/dropped_reports.h"
+
 namespace stretto::daemon {
 namespace {
 
@@ -97,8 +99,67 @@ TEST_F(ReportTableTest, WhatTheLogOfALiveRankMissesIsWaitedForAndOfAnEndedOneLos
   ASSERT_TRUE(turn.report.has_value());
   EXPECT_EQ(turn.report->warning().reason(), "LogLost");
   EXPECT_EQ(turn.report->warning().message(), "log: reports are not there any more");
-  // That one was missing says nothing of the next.
-  EXPECT_EQ(table_.Next({{kKey, 1}}).sequence, 2);
+  EXPECT_EQ(FirstNumber(*turn.report), 1);  // and those up to what memory has
+  EXPECT_EQ(turn.report->sequence(), 2);
+  EXPECT_THAT(Drain(), ElementsAre(3, 4, 5));
+}
+
+// As above, with much that is lost: one report counts it, whatever its trainer made of its numbers.
+TEST_F(ReportTableTest, OneWarningCountsAllThatIsLost) {
+  table_.Add(kKey, "job", 0, "log");
+  Report far = Step(kMaxTrainerNumber);
+  far.mutable_dropped()->set_reports(kMaxTrainerNumber - 1);
+  table_.Logged(kKey, {far, Step(kMaxTrainerNumber + 1), Exit(kMaxTrainerNumber + 2)});
+  table_.End(kKey, /*stopped=*/false);
+  const ReportTable::Turn turn = table_.Next({{kKey, 1}});  // memory has the last two
+  ASSERT_TRUE(turn.report.has_value());
+  EXPECT_EQ(turn.report->warning().reason(), "LogLost");
+  EXPECT_EQ(FirstNumber(*turn.report), 1);
+  EXPECT_EQ(turn.report->sequence(), kMaxTrainerNumber);
+  EXPECT_THAT(Drain(), ElementsAre(kMaxTrainerNumber + 1, kMaxTrainerNumber + 2));
+}
+
+TEST_F(ReportTableTest, WhatALogHasDroppedIsSentWithTheReportThatCountsIt) {
+  table_.Add(kKey, "job", 0, "log");
+  Report counts = Step(40);
+  counts.mutable_dropped()->set_reports(38);
+  counts.mutable_dropped()->mutable_ledger()->set_wall_seconds(38);
+  table_.Logged(kKey, {Step(1), counts, Step(41), Step(42), Step(43)});
+  EXPECT_THAT(observed_, ElementsAre(1, 40, 41, 42, 43));
+  ASSERT_EQ(table_.Next({}).sequence, 1);
+  table_.Fetched(kKey, {Step(1), counts, Step(41)});
+  EXPECT_EQ(table_.Next({}).report->sequence(), 1);
+  ReportTable::Turn turn = table_.Next({});
+  EXPECT_EQ(turn.report->sequence(), 40);
+  EXPECT_EQ(turn.report->dropped().reports(), 38);
+  EXPECT_EQ(turn.report->dropped().ledger().wall_seconds(), 38);
+  EXPECT_THAT(Drain(), ElementsAre(41, 42, 43));
+
+  // Of some, the coordinator knows already.
+  table_.Pause();
+  ASSERT_TRUE(table_.Rewind(kKey, 30));
+  ASSERT_EQ(table_.Next({}).sequence, 31);
+  table_.Fetched(kKey, {Step(1), counts, Step(41)});
+  turn = table_.Next({});
+  EXPECT_EQ(turn.report->sequence(), 40);
+  EXPECT_EQ(turn.report->dropped().reports(), 9);
+  EXPECT_FALSE(turn.report->dropped().has_ledger());
+  EXPECT_THAT(Drain(), ElementsAre(41, 42, 43));
+}
+
+TEST_F(ReportTableTest, OnlyALogDropsReports) {
+  table_.Add(kKey, "job", 0, "log");
+  Report report = Step(9);
+  report.mutable_dropped()->set_reports(8);
+  EXPECT_EQ(table_.Live(report), Arrival::kGap);
+  report = Step(1);
+  report.mutable_dropped();
+  EXPECT_EQ(table_.Live(report), Arrival::kGap);
+  table_.Logged(kKey, Log(1, 5));
+  report = Step(8);
+  report.mutable_dropped()->set_reports(4);  // 4 and 5 are known
+  table_.Logged(kKey, {report});
+  EXPECT_THAT(observed_, ElementsAre(1, 2, 3, 4, 5, 8));
 }
 
 TEST_F(ReportTableTest, RanksTakeTurns) {
