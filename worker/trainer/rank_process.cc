@@ -193,7 +193,7 @@ class RankProcess {
     Announce(flight_, kPart);
     if (saved != nullptr) {
       ASSIGN_OR_RETURN(const spec::Settings settings, saved->settings());
-      TakeDecaySteps(settings, &config_);
+      RETURN_IF_ERROR(TakeDecaySteps(settings, &config_));
     }
     if (config_.auto_merge_wgrads) RETURN_IF_ERROR(MergeWgrads(saved));
     Announce(flight_, kMeasuring);

@@ -24,15 +24,18 @@ absl::StatusOr<spec::Settings> ParseSettings(absl::string_view text, const std::
   return settings;
 }
 
-void TakeDecaySteps(const spec::Settings& saved, JobConfig* config) {
+absl::Status TakeDecaySteps(const spec::Settings& saved, JobConfig* config) {
   const auto steps = saved.find("optimizer.decay_steps");
+  if (!config->decay_steps_open || steps == saved.end()) return absl::OkStatus();
   int64_t decay_steps = 0;
-  if (!config->decay_steps_open || steps == saved.end() ||
-      !absl::SimpleAtoi(steps->second, &decay_steps)) {
-    return;
+  if (!absl::SimpleAtoi(steps->second, &decay_steps) || decay_steps < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("optimizer.decay_steps of the checkpoint: found \"", steps->second,
+                     "\", expected a number of steps"));
   }
   config->kept_decay_steps = decay_steps;
   SetDecaySteps(decay_steps, config);
+  return absl::OkStatus();
 }
 
 }  // namespace stretto::trainer

@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "proto/spec/job/settings.h"
@@ -19,7 +20,8 @@ std::string SettingsText(const spec::Settings& settings);
 absl::StatusOr<spec::Settings> ParseSettings(absl::string_view text, const std::string& path);
 
 // Sets optimizer.decay_steps, and everything that depends on it, to that of the checkpoint, if the
-// spec leaves it open. `saved` is empty for a checkpoint of a release that kept no settings.
-void TakeDecaySteps(const spec::Settings& saved, JobConfig* config);
+// spec leaves it open. `saved` is empty for a checkpoint of a release that kept no settings. Errors:
+// InvalidArgument (no number of steps).
+absl::Status TakeDecaySteps(const spec::Settings& saved, JobConfig* config);
 
 }  // namespace stretto::trainer

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "proto/spec/job/normalize.h"
 
 namespace stretto::trainer {
@@ -33,14 +34,21 @@ TEST(SettingsFileTest, OnlyADecayThatIsOpenIsTaken) {
   config.spec = spec::Normalize(config.spec);
   SetDecaySteps(30, &config);
   const std::string hash = config.math_hash;
-  TakeDecaySteps({{"optimizer.decay_steps", "20"}}, &config);
+  EXPECT_TRUE(TakeDecaySteps({{"optimizer.decay_steps", "20"}}, &config).ok());
   EXPECT_EQ(config.optimizer.decay_steps, 30);
   EXPECT_EQ(config.kept_decay_steps, 0);
   config.decay_steps_open = true;
-  TakeDecaySteps({}, &config);  // of an older release
+  EXPECT_TRUE(TakeDecaySteps({}, &config).ok());  // of an older release
   EXPECT_EQ(config.optimizer.decay_steps, 30);
   EXPECT_EQ(config.kept_decay_steps, 0);
-  TakeDecaySteps({{"optimizer.decay_steps", "20"}}, &config);
+  for (const char* wrong : {"", "0", "-5", "many", "1e3", "99999999999999999999"}) {
+    const absl::Status status = TakeDecaySteps({{"optimizer.decay_steps", wrong}}, &config);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << wrong;
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr(absl::StrCat("found \"", wrong, "\", expected a number of steps")));
+  }
+  EXPECT_EQ(config.optimizer.decay_steps, 30);
+  EXPECT_TRUE(TakeDecaySteps({{"optimizer.decay_steps", "20"}}, &config).ok());
   EXPECT_EQ(config.optimizer.decay_steps, 20);
   EXPECT_EQ(config.kept_decay_steps, 20);
   EXPECT_NE(config.math_hash, hash);

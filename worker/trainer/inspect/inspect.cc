@@ -81,7 +81,7 @@ class Inspector {
 
   absl::Status CheckSettingsOf(const SavedState& saved) {
     ASSIGN_OR_RETURN(const spec::Settings settings, saved.settings());
-    TakeDecaySteps(settings, &config_);
+    RETURN_IF_ERROR(TakeDecaySteps(settings, &config_));
     return CheckSettings(config_, saved);
   }
   absl::Status CheckTokenizerOf(const SavedState& saved) const {
