@@ -120,6 +120,27 @@ def worker_message():
     yield "unknown", message("WorkerMessage", 'register { host: "a" }') + b"\xa0\x06\x01"
 
 
+def coordinator_message():
+    def session(*texts):
+        messages = [message("CoordinatorMessage", text) for text in texts]
+        return b"".join(struct.pack("<H", len(one)) + one for one in messages)
+    uid = "0123456789abcdef0123456789abcdef"
+    job = f'job_uid: "{uid}" epoch: %d'
+    assign = f'assign {{ job_id: "gpt" {job} world_size: 2 ranks {{ rank: 0 slot: 0 }} ranks {{ rank: 1 slot: 1 }} }}'
+    stop = f"stop {{ {job} }}"
+    held = f"registered {{ held {{ {job} rank: %d keep: %s acked_sequence: %d }} cluster_id: \"c\" }}"
+    yield "whole", session("registered { cluster_id: 'c' }", assign % 1, f"save {{ {job % 1} request: 1 }}", stop % 1,
+        f"ack {{ {job % 1} rank: 0 sequence: 1 }}", assign % 2, stop % 2)
+    yield "epochs", session(assign % 2, assign % 1, assign % 3, stop % 2, assign % 3, stop % 3)
+    yield "held", session(assign % 1, held % (1, 0, "true", 0), held % (1, 1, "false", 0), stop % 1)
+    yield "acked-far", session(assign % 1, held % (1, 0, "true", (1 << 63) - 1), held % (1, 1, "true", -5), stop % 1)
+    yield "epoch-far", session(assign % ((1 << 63) - 1), assign % -(1 << 63), stop % ((1 << 63) - 1))
+    for name, folder in (("up", ".."), ("slash", "a/b"), ("empty", ""), ("nothing", "a\\000b")):
+        yield f"name-{name}", session((assign % 1).replace('"gpt"', f'"{folder}"'), (assign % 1).replace(uid, folder.ljust(8, "/")))
+    yield "log", session(assign % 1, f"log_request {{ stream: 1 {job % 1} }}", f"log_request {{ {job % 2} rank: -1 }}")
+    yield "half", session(assign % 1, stop % 1)[:-3]
+
+
 def trainer_message():
     def reports(*texts, ids='job_id: "gpt" job_uid: "0123456789abcdef0123456789abcdef" epoch: 1', first=1):
         messages = [message("TrainerMessage", "report { %s sequence: %d %s }" % (ids, n, text)) for n, text in enumerate(texts, first)]

@@ -175,6 +175,7 @@ bool ReportTable::Rewind(const RankKey& key, int64_t acked_sequence) {
   const auto it = ranks_.find(key);
   if (it == ranks_.end()) return false;
   Rank& rank = it->second;
+  acked_sequence = std::clamp<int64_t>(acked_sequence, 0, kMaxTrainerNumber);
   // A full disk kept reports out of the log, and with the daemon before us their copies are gone.
   // The trainer continues its own numbers, and our report of its death must not repeat one.
   if (acked_sequence > rank.seen && !rank.ended) {

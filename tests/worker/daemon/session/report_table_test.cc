@@ -213,6 +213,17 @@ TEST_F(ReportTableTest, ARankIsDoneWhenItHasEndedAndItsLastReportIsAcknowledged)
   EXPECT_FALSE(table_.Acked(kKey, 2));
 }
 
+TEST_F(ReportTableTest, NumbersThatNoCoordinatorHasAreNotTaken) {
+  table_.Add(kKey, "job", 0, "log");
+  table_.Logged(kKey, Log(1, 2));
+  ASSERT_TRUE(table_.Rewind(kKey, -5));
+  EXPECT_EQ(table_.Next({}).report->sequence(), 1);
+  ASSERT_TRUE(table_.Rewind(kKey, INT64_MAX));
+  const std::optional<Report> death = table_.Numbered(kKey, Exit(0));
+  ASSERT_TRUE(death.has_value());
+  EXPECT_TRUE(CheckNumbers(*death).ok()) << death->sequence();
+}
+
 // The disk was full, and the daemon that had these reports in memory is gone.
 TEST_F(ReportTableTest, NumbersContinueWhereTheCoordinatorIs) {
   table_.Add(kKey, "job", 0, "log");
