@@ -132,7 +132,8 @@ class Node {
         if (!folder.ok()) continue;
         ExpectBeneath(*folder);
         const auto found = folders_.Find(key);
-        STRETTO_CHECK(found.ok() && found->path() == folder->path());
+        STRETTO_CHECK(found.ok());
+        ExpectBeneath(*found);
         if (!table_.MayStart(key).ok()) continue;
         if (!reports_.Add(key, assign->job_id(), slot.slot(), folder->reports())) continue;
         table_.Started(key, slot.slot());

@@ -145,8 +145,9 @@ absl::StatusOr<RunFolder> RunFolders::Find(const RankKey& key) const {
       if (!absl::EndsWith(job.filename().string(), suffix)) continue;
       const fs::path rank =
           job / absl::StrCat("epoch-", key.epoch) / absl::StrCat("rank-", key.rank);
-      std::error_code error;
-      if (fs::is_regular_file(rank / "assignment", error)) return RunFolder(rank.string());
+      // Another job's uid may begin alike.
+      if (absl::StatusOr<StoredRun> run = ReadRun(rank); run.ok() && run->key == key)
+        return std::move(run->folder);
     }
   }
   return absl::NotFoundError(absl::StrCat(root_, " has no folder of ", key.ToString()));

@@ -52,6 +52,14 @@ def records():
     yield "reports-zeros", good + bytes(20)
     yield "reports-no-length", good + bytes(8) + b"x" * 20
     yield "reports-two-lost", good + record(report(4))
+    # Steps, of which the target's log of 64 bytes keeps the newest, and of the others an evaluation.
+    step = lambda number, inner=b"": record(field(2, b"u") + bytes([0x18, 1, 0x28, number]) + field(8, b"\x08" + bytes([number]) + inner))
+    steps = b"".join(step(number) for number in range(1, 9))
+    yield "reports-steps", steps
+    yield "reports-evaluated", step(1) + step(2, field(13, b"")) + step(3) + step(4, b"\x48\x01") + step(5)
+    yield "reports-long", b"".join(step(number, field(13, b"")) for number in range(1, 30))
+    yield "reports-dropped", good + record(report(9) + field(14, b"\x08\x07")) + record(report(10) + field(14, b"\x08\x63")) + record(report(11))
+    yield "reports-kinds", record(report(1)[:-2] + field(6, b"")) + record(report(2)[:-2] + field(7, b"")) + b"".join(step(number) for number in range(3, 9))
     # Half of the bytes are the program, the others the steps.
     step = [field(2, bytes([8, number])) for number in (1, 2)]
     machine = lambda size: field(1, field(1, b"m" * size))

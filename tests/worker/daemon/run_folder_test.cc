@@ -55,6 +55,17 @@ TEST_F(RunFolderTest, WhatWasWrittenIsFoundAgain) {
   EXPECT_EQ(folders_.Find({"0123456789abcdef", 8, 3}).status().code(), absl::StatusCode::kNotFound);
 }
 
+TEST_F(RunFolderTest, JobsWhoseUidsBeginAlikeAreToldApart) {
+  const Assign first = MakeAssign("gpt", "0123456789abcdef");
+  const Assign second = MakeAssign("gpu", "01234567ffffffff");
+  const int64_t epoch = first.epoch();
+  const auto folder = folders_.Create(first, 0), other = folders_.Create(second, 0);
+  ASSERT_TRUE(folder.ok() && other.ok());
+  EXPECT_EQ(folders_.Find({first.job_uid(), epoch, 0})->path(), folder->path());
+  EXPECT_EQ(folders_.Find({second.job_uid(), epoch, 0})->path(), other->path());
+  EXPECT_FALSE(folders_.Find({"01234567aaaaaaaa", epoch, 0}).ok());
+}
+
 TEST_F(RunFolderTest, NamesThatLeaveTheFolderAreRefused) {
   const absl::Status status = folders_.Create(MakeAssign("../x", "0123456789abcdef"), 0).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
