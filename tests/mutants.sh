@@ -57,6 +57,7 @@ exit of a process|worker/daemon/session/report_table.cc|s/ .. (report->has_exit(
 gap in a stream|worker/daemon/session/report_table.cc|s/report.sequence() != it->second.seen + 1 .. report.has_dropped()) return Arrival/false) return Arrival/|simcluster_test
 unlogged forgotten|worker/daemon/session/report_table.cc|s/return !live .. rank.recent.front().sequence() <= rank.acked;/return live ? rank.acked >= 0 : true;/|simcluster_test
 dropped counted twice|worker/daemon/session/report_table.cc|s/^    DropOnlyAfter(rank.sent, .*$//|simcluster_test
+dropped is a gap|coordinator/core/reports.cc|s/event.sequence - event.dropped > acked/event.sequence > acked/|simcluster_test
 numbers of a log|worker/daemon/session/report_table.cc|s/acked_sequence > rank.seen \&\& !rank.ended/false/|session_test
 death in an answer|worker/daemon/session/report_table.cc|s/ \&\& rank.offered_alive) {/ \&\& rank.stopped \&\& !rank.ended) {/|simcluster_test
 unlogged warning|worker/daemon/session/report_table.cc|s/(!logged \&\& !report.has_exit())/false/|simcluster_test

@@ -6,23 +6,25 @@
 namespace stretto::integration {
 namespace {
 
-constexpr size_t kPerConnection = 500;  // sessions; a coordinator takes 1,000 streams
 constexpr int kSessionSeconds = 3600;
 constexpr std::chrono::milliseconds kInterval{2000};  // finer than a part of it
 constexpr int kParts = 200;  // of an interval, in which an equal share of workers is due
 
 }  // namespace
 
-Fleet::Fleet(const std::string& coordinator, int count) {
+Fleet::Fleet(const std::string& coordinator, int count)
+    : Fleet(coordinator, count, Connections()) {}
+
+Fleet::Fleet(const std::string& coordinator, int count, const Connections& connections) {
   workers_.resize(static_cast<size_t>(count));
   // Those that are registered already must be heard while the others register.
   thread_ = std::thread([this] { Beat(); });
   for (size_t i = 0; i < workers_.size(); ++i) {
-    if (i % kPerConnection == 0) {
+    if (i % connections.sessions_each == 0) {
       grpc::ChannelArguments own;
       own.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // a connection of its own
       stubs_.push_back(v1alpha1::WorkerService::NewStub(
-          grpc::CreateCustomChannel(coordinator, grpc::InsecureChannelCredentials(), own)));
+          grpc::CreateCustomChannel(coordinator, connections.credentials, own)));
     }
     // A session that does not register within 10 s is ended, so it begins only now.
     auto worker = std::make_unique<service::FakeWorker>(*stubs_.back(), absl::StrCat("fleet-", i),

@@ -16,7 +16,13 @@ namespace stretto::integration {
 // thread of the fleet. Their one slot is a GPU, so no job of CPUs is placed on them.
 class Fleet {
  public:
+  struct Connections {
+    size_t sessions_each =
+        500;  // a coordinator takes 1,000 streams of a connection; daemons have one
+    std::shared_ptr<grpc::ChannelCredentials> credentials = grpc::InsecureChannelCredentials();
+  };
   Fleet(const std::string& coordinator, int count);
+  Fleet(const std::string& coordinator, int count, const Connections& connections);
   ~Fleet();
   Fleet(const Fleet&) = delete;
   Fleet& operator=(const Fleet&) = delete;
