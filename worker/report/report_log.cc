@@ -66,6 +66,7 @@ absl::Status ReportReader::ReadOne(RankReport* report) {
     }
     offset_ += kRecordHeaderBytes + static_cast<int64_t>(message.size());
     if (known) continue;
+    DropOnlyAfter(last_sequence_, report);  // a new file may have dropped what was read of the old
     last_sequence_ = report->sequence();
     again_ = false;
     return absl::OkStatus();

@@ -35,8 +35,7 @@ class ReportReader {
   // none: there is no file yet, or the last record is not (yet) whole. In place of reports that
   // cannot be read any more, because the file is damaged before the next whole record, it returns
   // one RankWarning (condition LogIntact, reason LogDamaged), which counts the others as dropped, so
-  // that sequence numbers have no gaps. If the file was replaced after some of its reports were
-  // read, the first one may count some of those as dropped. Errors: those of ErrnoStatus.
+  // that sequence numbers have no gaps. Errors: those of ErrnoStatus.
   absl::StatusOr<std::vector<v1alpha1::RankReport>> ReadNew(int64_t limit = 1024);
 
   // The first damage found: names file, byte, found, expected. OK: none so far.

@@ -141,10 +141,7 @@ TEST_F(ShortenLogTest, AReaderOfTheFormerFileContinuesInTheNewOne) {
     const auto read_new = [&](int64_t most) {
       const auto some = reader.ReadNew(most);
       ASSERT_TRUE(some.ok()) << some.status();
-      for (RankReport report : *some) {
-        DropOnlyAfter(read.empty() ? 0 : read.back().sequence(), &report);
-        read.push_back(report);
-      }
+      read.insert(read.end(), some->begin(), some->end());
     };
     read_new(before);
     ASSERT_EQ(std::ssize(read), before);
