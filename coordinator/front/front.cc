@@ -33,7 +33,7 @@ namespace {
 constexpr absl::Duration kPause = absl::Milliseconds(100);
 constexpr absl::Duration kSweep = absl::Seconds(1);
 constexpr absl::Duration kProbe = absl::Seconds(1);
-constexpr absl::Duration kTrim = absl::Seconds(3);  // after the last connection that was closed
+constexpr absl::Duration kTrim = absl::Seconds(1);  // after a connection was closed
 // Bytes of a connection that wait in the kernel, of which it makes twice as many. What a peer has
 // sent is then what gRPC has read, or nearly (memory_guard.h).
 constexpr int kWaiting = 256 << 10;
@@ -100,12 +100,12 @@ void Front::Close() {
   const uint64_t one = 1;
   (void)!write(wake_.get(), &one, sizeof one);
   if (thread_.joinable()) thread_.join();
-  take_ = {};
+  handover_.reset();
   listeners_.clear();
 }
 
 void Front::Open(Take take) {
-  take_ = std::move(take);
+  handover_ = std::make_unique<Handover>(std::move(take));
   thread_ = std::thread([this] { Serve(); });
 }
 
@@ -123,7 +123,9 @@ void Front::Serve() {
       swept_ = Now();
       ForgetClosed();
     }
+    if (const std::optional<Connection> ended = handover_->EndLong()) NoteLong(*ended);
     guard_.Look(Now(), taken_);
+    if (guard_.closed() > closed_for_memory_) Trim(MemoryGuard::kPause);
     closed_for_memory_ = guard_.closed();
     if (Now() >= trim_at_) {
       trim_at_ = absl::InfiniteDuration();
@@ -156,9 +158,18 @@ void Front::Accept(int listener) {
   setsockopt(connection.get(), SOL_SOCKET, SO_RCVBUF, &kWaiting, sizeof kWaiting);
   const int fd = connection.Release();
   taken_.push_back({.fd = fd, .socket = SocketBehind(fd), .machine = machine});
+  handover_->Add(listener, taken_.back());
   ++by_machine_[std::move(machine)];
   open_ = static_cast<int64_t>(taken_.size());
-  take_(listener, fd);
+}
+
+void Front::NoteLong(const Connection& ended) {
+  if (const std::optional<int64_t> left_out = long_lines_.Admit(Now())) {
+    spdlog::warn(
+        "connection closed from={}: it sent without a pause for {} from its beginning, and others "
+        "waited{}",
+        ended.machine, absl::FormatDuration(Handover::kMost), LeftOutNote(*left_out));
+  }
 }
 
 bool Front::Admits(const std::string& machine) {
@@ -188,9 +199,12 @@ void Front::ForgetClosed() {
     return true;
   });
   open_ = static_cast<int64_t>(taken_.size());
-  // glibc would keep what a flood has taken. gRPC needs a moment to free it.
-  if (closed > 0) trim_at_ = Now() + kTrim;
+  if (closed > 0) Trim(kTrim);
 }
+
+// glibc would keep what a flood has taken. gRPC needs a moment to free it. Connections that are
+// closed meanwhile do not put it off: a flood has some all the time.
+void Front::Trim(absl::Duration after) { trim_at_ = std::min(trim_at_, Now() + after); }
 
 bool Front::IsProbe(const std::string& peer) {
   const MutexLock lock(mu_);

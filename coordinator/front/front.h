@@ -4,11 +4,11 @@
 // process has no descriptor left, and admits as many connections as there are descriptors. This one
 // bounds connections in all and by machine, waits and continues where gRPC stops, and hands what it
 // admits to gRPC (its external connection acceptor), which does handshakes and all that follows. It
-// closes what it has admitted only where memory runs out (memory_guard.h).
+// closes what it has admitted only where memory runs out (memory_guard.h), and who sends without a
+// pause from the beginning (handover.h).
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -18,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "coordinator/front/handover.h"
 #include "coordinator/front/memory_guard.h"
 #include "proto/base/files.h"
 #include "proto/base/line_rate.h"
@@ -39,8 +40,7 @@ void RaiseDescriptorLimit();
 
 class Front {
  public:
-  // Takes over `connection`, which came in at `listener`. Called on the front's thread.
-  using Take = std::function<void(int listener, int connection)>;
+  using Take = Handover::Take;
 
   // Listens at "HOST:PORT"; connections wait until Open. Errors: InvalidArgument (no address),
   // Unavailable (in use, or not one of ours), naming the address.
@@ -54,8 +54,8 @@ class Front {
   int port() const { return port_; }
   // Call once.
   void Open(Take take);
-  // Closes the listener; the counts stay. Connections that were taken stay, too. Probe must not be
-  // called afterwards.
+  // Closes the listener; the counts stay. Connections that were taken stay, too; that of a call of
+  // Take which has not returned is ended. Probe must not be called afterwards.
   void Close();
 
   // Connects to the port and waits until the front has taken notice. Thread-safe; calls within a
@@ -73,18 +73,21 @@ class Front {
         const FrontLimits& limits);
   void Serve();
   void Accept(int listener);
+  void NoteLong(const Connection& ended);
   // Whether the connection of `peer` is one of Probe, which learns of it.
   bool IsProbe(const std::string& peer);
   // Returns whether there is room for another connection of this machine, and counts if not.
   bool Admits(const std::string& machine);
   void ForgetClosed();
+  // Gives free memory back to the system, `after` from now at the latest.
+  void Trim(absl::Duration after);
   absl::Status Dial();
 
   std::vector<FileDescriptor> listeners_;
   const FileDescriptor wake_;  // readable: the thread ends
   const int port_;
   const FrontLimits limits_;
-  Take take_;
+  std::unique_ptr<Handover> handover_;  // from Open to Close
 
   // Of the thread.
   std::vector<Connection> taken_;
@@ -94,6 +97,7 @@ class Front {
   absl::Duration trim_at_ = absl::InfiniteDuration();  // when to give memory back
   absl::Duration swept_;                               // when Serve swept last
   LineRate lines_;                                     // of refusals
+  LineRate long_lines_;                                // of connections that keep the handover
 
   std::atomic<int64_t> open_{0}, refused_in_all_{0}, refused_of_one_machine_{0},
       closed_for_memory_{0};

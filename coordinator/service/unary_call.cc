@@ -37,6 +37,8 @@ grpc::ServerUnaryReactor* OnLoopLater(Hub& hub, grpc::CallbackServerContext* con
           }
           reactor->Finish(ToGrpcStatus(status));
         };
+        // A flood of calls that are reset would keep those behind them waiting.
+        if (context->IsCancelled()) return finish(absl::CancelledError("the caller has gone"));
         if (call.method.scope == Scope::kEveryProject) {
           if (const absl::Status status = Authorize(call, {}); !status.ok()) return finish(status);
         }

@@ -158,6 +158,13 @@ inline constexpr Limit kHandshakeSeconds{
     "",
     "the connection is closed",
     "FrontServiceTest.ConnectionsThatDoNotShakeHandsAreClosed"};
+inline constexpr Limit kUnpausedSeconds{
+    "time that a connection sends without a pause from its beginning",
+    1,
+    kSeconds,
+    "",
+    "the connection is closed, and others are let in",
+    "FrontTest.WhoSendsWithoutAPauseKeepsNobodyOut"};
 inline constexpr Limit kIdleSeconds{"connection without a call",
                                     300,
                                     kSeconds,
@@ -332,6 +339,7 @@ inline constexpr const Limit* kAllLimits[] = {
     &limits::kConnectionsOfMachine,
     &limits::kMemoryBytes,
     &limits::kHandshakeSeconds,
+    &limits::kUnpausedSeconds,
     &limits::kIdleSeconds,
     &limits::kAgeSeconds,
     &limits::kMetadataBytes,

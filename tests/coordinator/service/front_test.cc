@@ -5,10 +5,12 @@
 #include <dirent.h>
 #include <gmock/gmock.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <string>
 #include <vector>
 
@@ -141,6 +143,46 @@ TEST_F(FrontTest, AProbeNoticesThatNobodyAccepts) {
   AwaitTaken(1);
   AwaitProbe(*front_);
   EXPECT_EQ(front_->refused_in_all(), 0);
+}
+
+// As gRPC does, whose thread a connection keeps while it sends.
+void ReadToTheEnd(int fd) {
+  char bytes[256];
+  pollfd entry = {.fd = fd, .events = POLLIN, .revents = 0};
+  do {
+    poll(&entry, 1, -1);
+  } while (recv(fd, bytes, sizeof bytes, MSG_DONTWAIT) != 0);
+}
+
+TEST_F(FrontTest, WhoSendsWithoutAPauseKeepsNobodyOut) {
+  front_ = *Front::Listen("127.0.0.1:0", {.connections = 9, .of_one_machine = 9});
+  std::atomic<int> taken = 0;
+  front_->Open([&](int, int connection) {
+    if (taken++ == 0) ReadToTheEnd(connection);
+    close(connection);
+  });
+  const FileDescriptor busy = Dial(front_->port()), other = Dial(front_->port());
+  AwaitProbe(*front_);  // it is not deaf meanwhile
+  EXPECT_TRUE(IsClosed(busy));
+  EXPECT_TRUE(IsClosed(other));
+  EXPECT_EQ(taken, 2);
+}
+
+TEST_F(FrontTest, CloseWaitsForNoPeer) {
+  front_ = *Front::Listen("127.0.0.1:0", {.connections = 9, .of_one_machine = 9});
+  front_->Open([&](int, int connection) {
+    {
+      const MutexLock lock(mu_);
+      taken_.push_back(connection);
+      arrived_.NotifyAll();
+    }
+    ReadToTheEnd(connection);
+  });
+  const FileDescriptor busy = Dial(front_->port()), waits = Dial(front_->port());
+  AwaitTaken(1);
+  front_->Close();
+  EXPECT_TRUE(IsClosed(busy));
+  EXPECT_TRUE(IsClosed(waits));
 }
 
 TEST_F(FrontTest, ListensWhereItIsTold) {
