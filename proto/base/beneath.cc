@@ -8,6 +8,7 @@
 
 #include "proto/base/beneath.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <sys/stat.h>
@@ -20,6 +21,7 @@
 #include <deque>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -255,6 +257,27 @@ absl::Status MakeFolders(const std::string& path) {
     ASSIGN_OR_RETURN(folder, OpenBeneath(place->root, done, O_PATH | O_DIRECTORY, 0, place->links));
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<FolderEntry>> ListFolder(const std::string& path) {
+  ASSIGN_OR_RETURN(FileDescriptor folder, OpenFile(path, O_RDONLY | O_DIRECTORY));
+  const std::unique_ptr<DIR, int (*)(DIR*)> entries(::fdopendir(folder.get()), ::closedir);
+  if (entries == nullptr) return ErrnoStatus(errno, absl::StrCat("read folder ", path));
+  (void)folder.Release();
+  std::vector<FolderEntry> found;
+  while (true) {
+    errno = 0;
+    const dirent* const entry = ::readdir(entries.get());
+    if (entry == nullptr) break;
+    const std::string name = entry->d_name;
+    if (name == "." || name == "..") continue;
+    const bool told = entry->d_type != DT_LNK && entry->d_type != DT_UNKNOWN;
+    found.push_back(
+        {name, told ? entry->d_type == DT_DIR
+                    : OpenFile(absl::StrCat(path, "/", name), O_RDONLY | O_DIRECTORY).ok()});
+  }
+  if (errno != 0) return ErrnoStatus(errno, absl::StrCat("read folder ", path));
+  return found;
 }
 
 absl::Status RenameFile(const std::string& from, const std::string& to, unsigned flags) {

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -32,6 +33,13 @@ void Confine(const std::string& root, Links links);
 // folders only, and never waits for the other end of a pipe. Errors: PERMISSION_DENIED (a symbolic
 // link that is not followed), INVALID_ARGUMENT (another kind of file), those of ErrnoStatus.
 absl::StatusOr<FileDescriptor> OpenFile(const std::string& path, int flags, mode_t mode = 0666);
+
+struct FolderEntry {
+  std::string name;
+  bool folder = false;  // itself, or by a link that OpenFile follows
+};
+// Returns what a folder has, in no particular order. Errors: those of OpenFile; of ErrnoStatus.
+absl::StatusOr<std::vector<FolderEntry>> ListFolder(const std::string& path);
 
 // Creates the folder and those above it. Errors: those of OpenFile.
 absl::Status MakeFolders(const std::string& path);

@@ -109,18 +109,13 @@ std::optional<FolderName> ParseFolderName(absl::string_view name) {
 }
 
 absl::StatusOr<std::vector<JobEntry>> ListJobFolder(const std::string& job_folder) {
-  namespace fs = std::filesystem;
   std::vector<JobEntry> found;
-  std::error_code error;
-  for (fs::directory_iterator entry(job_folder, error), end; !error && entry != end;
-       entry.increment(error)) {
-    std::error_code ignored;
-    const auto name = ParseFolderName(entry->path().filename().string());
-    if (name.has_value() && entry->is_directory(ignored)) {
-      found.push_back({entry->path().string(), *name});
-    }
+  ASSIGN_OR_RETURN(const std::vector<FolderEntry> entries, ListFolder(job_folder));
+  for (const FolderEntry& entry : entries) {
+    const auto name = ParseFolderName(entry.name);
+    if (name.has_value() && entry.folder)
+      found.push_back({absl::StrCat(job_folder, "/", entry.name), *name});
   }
-  if (error) return ErrnoStatus(error.value(), absl::StrCat("read folder ", job_folder));
   return found;
 }
 

@@ -4,9 +4,7 @@
 #include <fnmatch.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <filesystem>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -14,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
+#include "proto/base/beneath.h"
 #include "proto/base/files.h"
 #include "proto/base/status_macros.h"
 #include "worker/data/indexed_dataset.h"
@@ -42,13 +41,12 @@ absl::StatusOr<std::vector<std::string>> Match(const std::string& path, const st
   const std::string pattern =
       absl::StrReplaceAll(whole.filename().string(), {{"\\", "\\\\"}, {"?", "\\?"}, {"[", "\\["}});
   std::vector<std::string> found;
-  std::error_code error;
-  for (fs::directory_iterator entry(folder.empty() ? "." : folder, error), end;
-       !error && entry != end; entry.increment(error)) {
-    const std::string file = entry->path().filename().string();
-    if (::fnmatch(pattern.c_str(), file.c_str(), 0) == 0) found.push_back((parent / file).string());
+  ASSIGN_OR_RETURN(const std::vector<FolderEntry> entries,
+                   ListFolder(folder.empty() ? "." : folder));
+  for (const FolderEntry& entry : entries) {
+    if (::fnmatch(pattern.c_str(), entry.name.c_str(), 0) == 0)
+      found.push_back((parent / entry.name).string());
   }
-  if (error) return ErrnoStatus(error.value(), absl::StrCat("read folder ", folder));
   if (found.empty()) {
     return absl::NotFoundError(
         absl::StrCat(kLlmcScheme, path, ": found no file of that name, expected at least one"));

@@ -219,6 +219,26 @@ TEST_F(ConfineTest, ALinkIsRemovedAndWhatItLeadsToStays) {
   EXPECT_THAT(folder_.Outside(), ::testing::ElementsAre("file"));
 }
 
+TEST_F(ConfineTest, AListIsOfAFolderBeneath) {
+  fs::create_symlink("sub", folder_.root() + "/link");
+  fs::create_symlink("sub/file", folder_.root() + "/file");
+  fs::create_symlink("../outside", folder_.root() + "/out");
+  std::map<std::string, bool> found;
+  const auto entries = ListFolder(folder_.root());
+  ASSERT_TRUE(entries.ok()) << entries.status();
+  for (const FolderEntry& entry : *entries) found[entry.name] = entry.folder;
+  EXPECT_TRUE(found.at("sub"));
+  EXPECT_TRUE(found.at("link"));
+  EXPECT_FALSE(found.at("file"));
+  EXPECT_FALSE(found.at("out"));
+  EXPECT_EQ(ListFolder(folder_.root() + "/out").status().code(),
+            absl::StatusCode::kPermissionDenied);
+  EXPECT_FALSE(ListFolder(folder_.root() + "/sub/file").ok());
+  EXPECT_EQ(ListFolder(folder_.root() + "/none").status().code(), absl::StatusCode::kNotFound);
+  folder_.SwapSub();
+  EXPECT_FALSE(ListFolder(folder_.root() + "/sub").ok());
+}
+
 TEST_F(ConfineTest, FoldersAreMadeMovedAndRemovedBeneath) {
   const std::string made = folder_.root() + "/a/b/c";
   EXPECT_TRUE(MakeFolders(made).ok());
