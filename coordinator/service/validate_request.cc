@@ -17,6 +17,7 @@
 #include "coordinator/service/errors.h"
 #include "proto/base/ids.h"
 #include "proto/base/limits.h"
+#include "proto/base/status_macros.h"
 #include "proto/base/version.h"
 #include "proto/spec/job/labels.h"
 
@@ -92,12 +93,24 @@ absl::Status ValidateCreateRequest(const v1alpha1::CreateJobRequest& request,
   return violations.empty() ? absl::OkStatus() : FieldErrors(violations);
 }
 
+absl::Status RefuseUnknownFields(const google::protobuf::Message& request) {
+  std::vector<FieldViolation> violations;
+  FindUnknown(request, "", &violations);
+  return violations.empty() ? absl::OkStatus() : FieldErrors(violations);
+}
+
 absl::StatusOr<coordinator::JobFilter> FilterOf(const v1alpha1::ListJobsRequest& request) {
+  RETURN_IF_ERROR(RefuseUnknownFields(request));
   coordinator::JobFilter filter;
   filter.project = request.project();
   if (!filter.project.empty() && !IsValidName(filter.project)) {
     return FieldError("project", absl::StrCat("found ", Quoted(filter.project),
                                               ", expected the name of a project"));
+  }
+  if (request.states_size() > v1alpha1::Job::State_MAX) {
+    return FieldError(
+        "states", absl::StrCat("found ", request.states_size(), ", expected at most one of each, ",
+                               static_cast<int>(v1alpha1::Job::State_MAX)));
   }
   for (int i = 0; i < request.states_size(); ++i) {
     const auto state = request.states(i);

@@ -21,6 +21,10 @@ using spec::Quoted;
 absl::Status ValidateCreateRequest(const v1alpha1::CreateJobRequest& request,
                                    int64_t max_spec_bytes);
 
+// Refuses a request with fields that this build does not know. For those that choose something: a
+// newer client would get what it has not asked for.
+absl::Status RefuseUnknownFields(const google::protobuf::Message& request);
+
 // Returns the ID of "COLLECTION/ID" ("jobs", "workers") in field "name".
 absl::StatusOr<std::string> ParseName(absl::string_view collection, absl::string_view name);
 

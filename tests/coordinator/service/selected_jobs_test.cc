@@ -11,6 +11,7 @@
 namespace stretto::service {
 namespace {
 
+using google::protobuf::Message;
 using grpc::StatusCode;
 using v1alpha1::Job;
 
@@ -73,6 +74,15 @@ TEST_F(SelectedJobsTest, StatesAndLabelsThatNoJobCanHaveAreRefused) {
   EXPECT_REFUSED(list(request), StatusCode::INVALID_ARGUMENT, "INVALID_FIELD",
                  "states[0]: ", "found 99");
   request.clear_states();
+  for (int i = 0; i < 99; ++i) request.add_states(Job::RUNNING);
+  EXPECT_REFUSED(list(request), StatusCode::INVALID_ARGUMENT, "INVALID_FIELD",
+                 "states: ", "found 99");
+  request.clear_states();
+  Message* label = request.add_labels();
+  label->GetReflection()->MutableUnknownFields(label)->AddVarint(4000, 1);
+  EXPECT_REFUSED(list(request), StatusCode::INVALID_ARGUMENT, "INVALID_FIELD",
+                 "labels[0]: ", "found field 4000");
+  request.clear_labels();
   request.add_labels()->set_key("a b");
   EXPECT_REFUSED(list(request), StatusCode::INVALID_ARGUMENT, "INVALID_FIELD",
                  "labels[0].key: ", "found \"a b\"");

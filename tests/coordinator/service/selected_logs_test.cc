@@ -76,6 +76,11 @@ TEST_F(SelectedLogsTest, TheWorkerSelectsLinesAndContinuesBehindThoseThatWereRea
   request.mutable_selection()->set_tail_lines(-1);
   EXPECT_REFUSED(Ask(request), StatusCode::INVALID_ARGUMENT, "INVALID_FIELD",
                  "selection.tail_lines: ", "found -1");
+  request.mutable_selection()->clear_tail_lines();
+  google::protobuf::Message* selection = request.mutable_selection();
+  selection->GetReflection()->MutableUnknownFields(selection)->AddVarint(4000, 1);
+  EXPECT_REFUSED(Ask(request), StatusCode::INVALID_ARGUMENT, "INVALID_FIELD",
+                 "selection: ", "found field 4000");
 }
 
 }  // namespace
