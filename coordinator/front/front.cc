@@ -164,10 +164,12 @@ void Front::Accept(int listener) {
 }
 
 void Front::NoteLong(const Connection& ended) {
+  Trim(MemoryGuard::kPause);
   if (const std::optional<int64_t> left_out = long_lines_.Admit(Now())) {
     spdlog::warn(
-        "connection closed from={}: it sent without a pause for {} from its beginning, and others "
-        "waited{}",
+        "connection closed from={}: it sent without a pause from its beginning, which took {} of "
+        "CPU "
+        "time, and others waited{}",
         ended.machine, absl::FormatDuration(Handover::kMost), LeftOutNote(*left_out));
   }
 }

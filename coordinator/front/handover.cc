@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "coordinator/front/handover.h"
 
+#include <pthread.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <utility>
 
-#include "proto/base/clock.h"
-
 namespace stretto::service {
-
 Handover::Handover(Take take) : take_(std::move(take)), thread_([this] { Run(); }) {}
 
 Handover::~Handover() {
@@ -34,22 +32,28 @@ void Handover::Add(int listener, Connection connection) {
 
 std::optional<Connection> Handover::EndLong() {
   const MutexLock lock(mu_);
-  const absl::Duration now = Clock::Real().Monotonic();
-  if (!current_.has_value() || now - begun_ < kMost) return std::nullopt;
+  if (!current_.has_value() || CpuTime() - begun_ < kMost) return std::nullopt;
   Surroundings::Real().Close(*current_);
-  begun_ = now;
+  begun_ = CpuTime();
   return current_;
+}
+
+absl::Duration Handover::CpuTime() const {
+  timespec time = {};
+  clock_gettime(clock_, &time);
+  return absl::DurationFromTimespec(time);
 }
 
 void Handover::Run() {
   MutexLock lock(mu_);
+  pthread_getcpuclockid(pthread_self(), &clock_);
   while (true) {
     changed_.Wait(mu_, [this]() REQUIRES(mu_) { return ending_ || !waiting_.empty(); });
     if (ending_) return;
     const Arrived next = std::move(waiting_.front());
     waiting_.pop_front();
     current_ = next.connection;
-    begun_ = Clock::Real().Monotonic();
+    begun_ = CpuTime();
     lock.Unlock();
     take_(next.listener, next.connection.fd);
     lock.Lock();

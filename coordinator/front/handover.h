@@ -5,6 +5,8 @@
 // needs. Whoever sends without a pause from the beginning would keep that thread for ever, and
 // nobody else would be let in.
 
+#include <time.h>
+
 #include <deque>
 #include <functional>
 #include <optional>
@@ -22,8 +24,8 @@ class Handover {
  public:
   // Takes over `connection`, which came in at `listener`. Called on one thread.
   using Take = std::function<void(int listener, int connection)>;
-  // Far longer than a handshake keeps the thread, which waits for nothing of its peer.
-  static constexpr absl::Duration kMost = absl::Seconds(limits::kUnpausedSeconds.value);
+  // Of the thread's CPU time. A handshake takes milliseconds of it.
+  static constexpr absl::Duration kMost = absl::Milliseconds(limits::kUnpausedMilliseconds.value);
 
   explicit Handover(Take take);
   // Closes the connections that wait, and ends the one in progress.
@@ -33,7 +35,7 @@ class Handover {
 
   // Takes over the connection's descriptor.
   void Add(int listener, Connection connection);
-  // Ends the connection in progress if it is that for longer than kMost, and returns it.
+  // Ends the connection in progress if it has taken more than kMost, and returns it.
   std::optional<Connection> EndLong();
 
  private:
@@ -42,13 +44,15 @@ class Handover {
     Connection connection;
   };
   void Run();
+  absl::Duration CpuTime() const REQUIRES(mu_);
 
   const Take take_;
   Mutex mu_;
   CondVar changed_;
   std::deque<Arrived> waiting_ GUARDED_BY(mu_);
   std::optional<Connection> current_ GUARDED_BY(mu_);
-  absl::Duration begun_ GUARDED_BY(mu_);  // current_
+  absl::Duration begun_ GUARDED_BY(mu_);                       // current_: CpuTime
+  clockid_t clock_ GUARDED_BY(mu_) = CLOCK_THREAD_CPUTIME_ID;  // of the thread, once it runs
   bool ending_ GUARDED_BY(mu_) = false;
   std::thread thread_;
 };

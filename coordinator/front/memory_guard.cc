@@ -104,7 +104,7 @@ void MemoryGuard::Measure(const std::vector<Connection>& open) {
     Sent& own = sent[connection.socket];
     own.received = received;
     if (before != sent_.end()) {
-      own.lately = before->second.lately * 7 / 8 +
+      own.lately = before->second.lately * 15 / 16 +
                    static_cast<double>(std::max<int64_t>(0, received - before->second.received));
     } else if (!sent_.empty()) {
       own.lately = static_cast<double>(received);

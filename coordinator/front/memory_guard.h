@@ -44,9 +44,9 @@ class Surroundings {
 // Not thread-safe.
 class MemoryGuard {
  public:
-  static constexpr absl::Duration kInterval = absl::Milliseconds(100);  // between two looks
+  static constexpr absl::Duration kInterval = absl::Milliseconds(50);  // between two looks
   // After one was closed: gRPC needs a moment to free what it had.
-  static constexpr absl::Duration kPause = absl::Milliseconds(300);
+  static constexpr absl::Duration kPause = absl::Milliseconds(200);
   // Whoever has sent less within about a second is never closed: sessions of workers without reports,
   // watches and the calls of people are far below.
   static constexpr int64_t kQuietBytes = int64_t{64} << 10;
@@ -63,7 +63,7 @@ class MemoryGuard {
  private:
   struct Sent {
     int64_t received = 0;  // since the connection began
-    double lately = 0;     // the same, of which an eighth is forgotten at each look
+    double lately = 0;     // the same, of which a sixteenth is forgotten at each look
   };
   void Measure(const std::vector<Connection>& open);
   // Closes the connection that has sent most lately, if that is not little.

@@ -7,7 +7,7 @@
 namespace stretto {
 
 // What a limit counts.
-enum class LimitUnit : uint8_t { kCount, kBytes, kSeconds };
+enum class LimitUnit : uint8_t { kCount, kBytes, kSeconds, kMilliseconds };
 
 struct Limit {
   const char* what;  // is limited

@@ -158,10 +158,10 @@ inline constexpr Limit kHandshakeSeconds{
     "",
     "the connection is closed",
     "FrontServiceTest.ConnectionsThatDoNotShakeHandsAreClosed"};
-inline constexpr Limit kUnpausedSeconds{
-    "time that a connection sends without a pause from its beginning",
-    1,
-    kSeconds,
+inline constexpr Limit kUnpausedMilliseconds{
+    "CPU time of a connection that sends without a pause from its beginning",
+    100,
+    kMilliseconds,
     "",
     "the connection is closed, and others are let in",
     "FrontTest.WhoSendsWithoutAPauseKeepsNobodyOut"};
@@ -339,7 +339,7 @@ inline constexpr const Limit* kAllLimits[] = {
     &limits::kConnectionsOfMachine,
     &limits::kMemoryBytes,
     &limits::kHandshakeSeconds,
-    &limits::kUnpausedSeconds,
+    &limits::kUnpausedMilliseconds,
     &limits::kIdleSeconds,
     &limits::kAgeSeconds,
     &limits::kMetadataBytes,

@@ -118,7 +118,7 @@ class PathSwap : public HostileTest {
 
 TEST_F(PathSwap, OfDataWhileAJobPrepares) {
   Try("a folder of data that becomes a link out of the data root and back, until 2 jobs have run");
-  for (int i = 0; i < 50 && !Enough(); ++i) {
+  for (int i = 0; i < 300 && !Enough(); ++i) {
     const std::string name = absl::StrCat("swapped-data-", i);
     const std::string folder = cluster_.Path("data/" + name);
     fs::create_directory(folder);
@@ -130,7 +130,7 @@ TEST_F(PathSwap, OfDataWhileAJobPrepares) {
 
 TEST_F(PathSwap, OfCheckpointsWhileAJobSaves) {
   Try("the folder of a job's checkpoints that becomes a link and back, until 2 jobs have run");
-  for (int i = 0; i < 50 && !Enough(); ++i) {
+  for (int i = 0; i < 300 && !Enough(); ++i) {
     const std::string name = absl::StrCat("swapped-checkpoint-", i);
     fs::create_directories(cluster_.CheckpointFolder(name));
     chmod(cluster_.CheckpointFolder(name).c_str(), 0777);

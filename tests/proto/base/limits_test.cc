@@ -40,6 +40,8 @@ std::string ValueOf(const Limit& limit) {
       return Grouped(limit.value);
     case LimitUnit::kSeconds:
       return absl::StrCat(limit.value, " s");
+    case LimitUnit::kMilliseconds:
+      return absl::StrCat(limit.value, " ms");
     case LimitUnit::kBytes:
       if (limit.value % kMi == 0) return absl::StrCat(limit.value / kMi, " MiB");
       if (limit.value % kKi == 0) return absl::StrCat(Grouped(limit.value / kKi), " KiB");
