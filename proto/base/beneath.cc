@@ -31,6 +31,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "proto/base/mutex.h"
 #include "proto/base/status_macros.h"
 
@@ -260,7 +261,13 @@ absl::Status MakeFolders(const std::string& path) {
 }
 
 absl::StatusOr<std::vector<FolderEntry>> ListFolder(const std::string& path) {
-  ASSIGN_OR_RETURN(FileDescriptor folder, OpenFile(path, O_RDONLY | O_DIRECTORY));
+  absl::StatusOr<FileDescriptor> opened = OpenFile(path, O_RDONLY | O_DIRECTORY);
+  if (!opened.ok()) {
+    absl::string_view why = opened.status().message();
+    const bool plain = absl::ConsumePrefix(&why, "open ");  // the path and the reason follow
+    return absl::Status(opened.status().code(), absl::StrCat(plain ? "read folder " : "", why));
+  }
+  FileDescriptor folder = *std::move(opened);
   const std::unique_ptr<DIR, int (*)(DIR*)> entries(::fdopendir(folder.get()), ::closedir);
   if (entries == nullptr) return ErrnoStatus(errno, absl::StrCat("read folder ", path));
   (void)folder.Release();

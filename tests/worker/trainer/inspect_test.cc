@@ -138,7 +138,7 @@ TEST_F(InspectTest, WhatIsMissingIsNamedByField) {
   spec().mutable_checkpoint()->set_resume_from("gone");
   WriteData(10'000);
   EXPECT_THAT(Problems(),
-              ElementsAre(HasSubstr("checkpoint.resume_from: open " + (folder_ / "gone"))));
+              ElementsAre(HasSubstr("checkpoint.resume_from: read folder " + (folder_ / "gone"))));
 }
 
 TEST_F(InspectTest, WeightsOfAnotherTokenizerAreAProblemUnlessAllowed) {
