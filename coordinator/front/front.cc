@@ -168,8 +168,7 @@ void Front::NoteLong(const Connection& ended) {
   if (const std::optional<int64_t> left_out = long_lines_.Admit(Now())) {
     spdlog::warn(
         "connection closed from={}: it sent without a pause from its beginning, which took {} of "
-        "CPU "
-        "time, and others waited{}",
+        "CPU time, and others waited{}",
         ended.machine, absl::FormatDuration(Handover::kMost), LeftOutNote(*left_out));
   }
 }

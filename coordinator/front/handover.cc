@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+
+// One thread takes connections in the order of their arrival. What the present one has used of its
+// CPU time is read from outside, by the clock of the thread: a wall clock would also count while
+// the machine stands still.
+
 #include "coordinator/front/handover.h"
 
 #include <pthread.h>
@@ -8,6 +13,7 @@
 #include <utility>
 
 namespace stretto::service {
+
 Handover::Handover(Take take) : take_(std::move(take)), thread_([this] { Run(); }) {}
 
 Handover::~Handover() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What a coordinator sends to a daemon: whatever it is, folders of ranks are made beneath the state
+// What a coordinator sends to a daemon: whatever it is, folders of ranks are made under the state
 // folder alone and are found again, every trainer that was started can be ended, and reports of
 // each rank are sent in order up to its exit. An input is a list of messages, each after two bytes
 // with its length, lower one first. Processes and threads of the daemon are not there: its state

@@ -35,7 +35,7 @@ absl::Status ReportReader::OpenFile() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<bool> ReportReader::IsReplaced() {
+absl::StatusOr<bool> ReportReader::OpenReplacement() {
   struct stat ours, there;
   if (::fstat(file_.get(), &ours) != 0) return ErrnoStatus(errno, absl::StrCat("stat ", path_));
   absl::StatusOr<FileDescriptor> file = stretto::OpenFile(path_, O_RDONLY);
@@ -121,7 +121,7 @@ absl::StatusOr<std::vector<RankReport>> ReportReader::ReadNew(int64_t limit) {
     }
     if (absl::IsOutOfRange(status)) {
       if (replaced) break;
-      ASSIGN_OR_RETURN(replaced, IsReplaced());
+      ASSIGN_OR_RETURN(replaced, OpenReplacement());
       if (!replaced) break;
       continue;
     }

@@ -46,8 +46,8 @@ class ReportReader {
 
  private:
   absl::Status OpenFile();
-  // Returns whether the writer has replaced the file; then it is read from its start.
-  absl::StatusOr<bool> IsReplaced();
+  // Opens the file that the writer has put in the place of ours, if it has, and returns whether.
+  absl::StatusOr<bool> OpenReplacement();
   // Reads the next report, if it is whole and in sequence. Errors: OutOfRange, DataLoss.
   absl::Status ReadOne(v1alpha1::RankReport* report);
   // Continues with the next whole report. Returns the warning in place of those before it that are

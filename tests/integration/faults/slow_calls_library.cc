@@ -3,7 +3,7 @@
 // A library for LD_PRELOAD that puts itself before the C library's fsync, fdatasync, syscall and
 // wall clock. It makes one call slow, as a stalled disk does, or shifts the clock, as a step of NTP
 // does. Each function ends in the system call itself, so nothing here depends on how libc is built.
-// libc has no openat2, so our programs open files beneath a root by syscall. Abseil waits for times
+// libc has no openat2, so our programs open files under a root by syscall. Abseil waits for times
 // of the wall clock by syscall, too.
 
 #include <dlfcn.h>
