@@ -31,6 +31,7 @@ namespace stretto::service {
 namespace {
 
 constexpr absl::Duration kPause = absl::Milliseconds(100);
+constexpr absl::Duration kBusy = absl::Milliseconds(10);  // between two looks at the handover
 constexpr absl::Duration kSweep = absl::Seconds(1);
 constexpr absl::Duration kProbe = absl::Seconds(1);
 constexpr absl::Duration kTrim = absl::Seconds(1);  // after a connection was closed
@@ -116,8 +117,8 @@ void Front::Serve() {
     for (const FileDescriptor& listener : listeners_) {
       entries.push_back({.fd = paused ? -1 : listener.get(), .events = POLLIN, .revents = 0});
     }
-    poll(entries.data(), entries.size(),
-         static_cast<int>(absl::ToInt64Milliseconds(MemoryGuard::kInterval)));
+    const absl::Duration next = handover_->busy() ? kBusy : MemoryGuard::kInterval;
+    poll(entries.data(), entries.size(), static_cast<int>(absl::ToInt64Milliseconds(next)));
     if (entries[0].revents != 0) return;
     if (Now() - swept_ >= kSweep) {
       swept_ = Now();

@@ -39,9 +39,16 @@ void Handover::Add(int listener, Connection connection) {
 std::optional<Connection> Handover::EndLong() {
   const MutexLock lock(mu_);
   if (!current_.has_value() || CpuTime() - begun_ < kMost) return std::nullopt;
-  Surroundings::Real().Close(*current_);
+  Surroundings& real = Surroundings::Real();
+  if (real.Received(*current_) < MemoryGuard::kQuietBytes) return std::nullopt;
+  real.Close(*current_);
   begun_ = CpuTime();
   return current_;
+}
+
+bool Handover::busy() {
+  const MutexLock lock(mu_);
+  return current_.has_value();
 }
 
 absl::Duration Handover::CpuTime() const {

@@ -24,7 +24,7 @@ class Handover {
  public:
   // Takes over `connection`, which came in at `listener`. Called on one thread.
   using Take = std::function<void(int listener, int connection)>;
-  // Of the thread's CPU time. A handshake takes milliseconds of it.
+  // Of the thread's CPU time.
   static constexpr absl::Duration kMost = absl::Milliseconds(limits::kUnpausedMilliseconds.value);
 
   explicit Handover(Take take);
@@ -35,8 +35,12 @@ class Handover {
 
   // Takes over the connection's descriptor.
   void Add(int listener, Connection connection);
-  // Ends the connection in progress if it has taken more than kMost, and returns it.
+  // Ends the connection in progress if it has taken more than kMost, and returns it. A handshake may
+  // take as long on a slow machine, so whoever has sent less than kQuietBytes of MemoryGuard is let
+  // alone.
   std::optional<Connection> EndLong();
+  // Whether a connection is in progress.
+  bool busy();
 
  private:
   struct Arrived {

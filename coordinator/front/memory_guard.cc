@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Below the bound a look reads one number. Above it, it asks the kernel for each connection how much
-// has arrived, and decides by what arrived lately, so that a worker which has sent much for days is
-// not taken for an attacker. Memory has to grow by kStep of the bound before another connection is
-// closed: a coordinator that needs more than the bound, and does not grow, closes none.
+// Below three quarters of the bound a look reads one number. Above it, and for a while after a
+// connection was closed, it asks the kernel for each connection how much has arrived, and decides by
+// what arrived lately, so that a worker which has sent much for days is not taken for an attacker.
+// Memory in use has to grow by a kStep-th of the bound before another connection is closed: a
+// coordinator that needs more than the bound, and does not grow, closes none.
 
 #include "coordinator/front/memory_guard.h"
 
+#include <malloc.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <spdlog/spdlog.h>
@@ -26,8 +28,8 @@
 namespace stretto::service {
 namespace {
 
-constexpr int64_t kStep = 64;  // an n-th of the bound
-constexpr size_t kDiscard = size_t{1} << 24;
+constexpr int64_t kStep = 64;                                // an n-th of the bound
+constexpr absl::Duration kMemory = absl::Milliseconds(800);  // of what was sent lately
 
 // The begin of the kernel's tcp_info, of which the C library has less, and <linux/tcp.h> the same
 // names as the C library.
@@ -44,6 +46,11 @@ class RealSurroundings final : public Surroundings {
     int64_t size = 0, resident = 0;
     return statm >> size >> resident ? resident * sysconf(_SC_PAGESIZE) : 0;
   }
+  int64_t Allocated() override {
+    const struct mallinfo2 found = mallinfo2();
+    const auto bytes = static_cast<int64_t>(found.uordblks + found.hblkhd);
+    return bytes > 0 ? bytes : Resident();  // another allocator, such as a sanitizer's
+  }
   int64_t Received(const Connection& connection) override {
     Statistics info = {};
     socklen_t bytes = sizeof info;
@@ -59,10 +66,10 @@ class RealSurroundings final : public Surroundings {
     // what it is.
     const FileDescriptor copy(dup(connection.fd));
     if (!copy.valid() || SocketBehind(copy.get()) != connection.socket) return;
-    shutdown(copy.get(), SHUT_RDWR);
-    // What has arrived would still be read. A MiB of it can become a hundred.
-    while (recv(copy.get(), nullptr, kDiscard, MSG_TRUNC | MSG_DONTWAIT) > 0) {
-    }
+    // A shutdown would be a request. What has arrived would still be read, and the megabytes that the
+    // peer's kernel keeps would follow; a MiB of it can become a hundred. This resets the connection.
+    const sockaddr nobody = {.sa_family = AF_UNSPEC, .sa_data = {}};
+    connect(copy.get(), &nobody, sizeof nobody);
   }
 };
 
@@ -82,20 +89,25 @@ void MemoryGuard::Look(absl::Duration now, const std::vector<Connection>& open) 
   if (now - looked_ < kInterval) return;
   looked_ = now;
   const int64_t resident = surroundings_.Resident();
-  if (resident <= bound_) {
-    lowest_ = resident;
+  const bool full = resident > bound_ / 4 * 3;
+  if (!full && now - closed_at_ > kAlert) {
+    lowest_ = 0;
     sent_.clear();
     return;
   }
-  Measure(open);
-  lowest_ = lowest_ == 0 ? resident : std::min(lowest_, resident);
-  if (resident - lowest_ < bound_ / kStep || now - closed_at_ < kPause) return;
-  if (!CloseBusiest(open, resident)) return;
+  if (now - measured_ < kPerConnection * static_cast<int64_t>(open.size())) return;
+  Measure(now, open);
+  const int64_t allocated = surroundings_.Allocated();
+  lowest_ = lowest_ == 0 ? allocated : std::min(lowest_, allocated);
+  if (allocated - lowest_ < bound_ / kStep || now - closed_at_ < kPause) return;
+  if (!CloseBusiest(open, resident, full)) return;
   closed_at_ = now;
-  lowest_ = resident;
+  lowest_ = allocated;
 }
 
-void MemoryGuard::Measure(const std::vector<Connection>& open) {
+void MemoryGuard::Measure(absl::Duration now, const std::vector<Connection>& open) {
+  const double remembered = std::max(0.0, 1 - absl::FDivDuration(now - measured_, kMemory));
+  measured_ = now;
   std::map<uint64_t, Sent> sent;
   for (const Connection& connection : open) {
     const int64_t received = surroundings_.Received(connection);
@@ -104,31 +116,36 @@ void MemoryGuard::Measure(const std::vector<Connection>& open) {
     Sent& own = sent[connection.socket];
     own.received = received;
     if (before != sent_.end()) {
-      own.lately = before->second.lately * 15 / 16 +
+      own.young = before->second.young;
+      own.lately = before->second.lately * remembered +
                    static_cast<double>(std::max<int64_t>(0, received - before->second.received));
     } else if (!sent_.empty()) {
+      own.young = true;
       own.lately = static_cast<double>(received);
     }
   }
   sent_ = std::move(sent);
 }
 
-bool MemoryGuard::CloseBusiest(const std::vector<Connection>& open, int64_t resident) {
-  const auto busiest =
-      std::max_element(open.begin(), open.end(), [this](const Connection& a, const Connection& b) {
-        return sent_[a.socket].lately < sent_[b.socket].lately;
-      });
-  if (busiest == open.end() || sent_[busiest->socket].lately < static_cast<double>(kQuietBytes)) {
+bool MemoryGuard::CloseBusiest(const std::vector<Connection>& open, int64_t resident, bool full) {
+  const Connection* busiest = nullptr;
+  for (const Connection& connection : open) {
+    const Sent& own = sent_[connection.socket];
+    if (!full && !own.young) continue;
+    if (busiest == nullptr || own.lately > sent_[busiest->socket].lately) busiest = &connection;
+  }
+  if (busiest == nullptr || sent_[busiest->socket].lately < static_cast<double>(kQuietBytes)) {
     return false;
   }
+  const auto kib = static_cast<int64_t>(sent_[busiest->socket].lately) >> 10;
   surroundings_.Close(*busiest);
   sent_[busiest->socket].lately = 0;
   ++closed_;
   if (const std::optional<int64_t> left_out = lines_.Admit(looked_)) {
     spdlog::warn(
-        "connection closed from={}: found {} MiB of memory and growing, expected at most {} "
-        "({}), and it had sent most{}",
-        busiest->machine, resident >> 20, bound_ >> 20, limits::kMemoryBytes.flag,
+        "connection closed from={}: it sent most, {} KiB within a second, while the memory grew to "
+        "{} MiB ({} {} MiB){}",
+        busiest->machine, kib, resident >> 20, limits::kMemoryBytes.flag, bound_ >> 20,
         LeftOutNote(*left_out));
   }
   return true;

@@ -2,8 +2,10 @@
 #pragma once
 // Bounds what connections make this process take, where gRPC does not: a block of headers without an
 // end, or streams that are reset as fast as they are opened. What a connection costs is gRPC's
-// secret, but whoever fills the memory sends a lot. So while the memory is above a bound and grows,
-// the connection that has sent most lately is closed, one at a time.
+// secret, but whoever fills the memory sends a lot. So while the memory is above three quarters of a
+// bound and grows, the connection that has sent most lately is closed, one at a time. Three
+// quarters, because gRPC copies a block of headers when its connection ends, which takes more than
+// the block did.
 
 #include <cstdint>
 #include <functional>
@@ -32,9 +34,11 @@ class Surroundings {
   virtual ~Surroundings() = default;
   // Bytes of memory that the process has, or 0 if that is not known.
   virtual int64_t Resident() = 0;
+  // Bytes of it that are in use: what has been freed stays resident for a while.
+  virtual int64_t Allocated() = 0;
   // Bytes that have arrived on the connection since it began; 0 if it has been closed.
   virtual int64_t Received(const Connection& connection) = 0;
-  // Ends the connection, unless its descriptor is another one's by now.
+  // Resets the connection, unless its descriptor is another one's by now.
   virtual void Close(const Connection& connection) = 0;
 
   // Those of this process. Thread-safe.
@@ -44,9 +48,15 @@ class Surroundings {
 // Not thread-safe.
 class MemoryGuard {
  public:
-  static constexpr absl::Duration kInterval = absl::Milliseconds(50);  // between two looks
+  static constexpr absl::Duration kInterval = absl::Milliseconds(25);  // between two looks
   // After one was closed: gRPC needs a moment to free what it had.
-  static constexpr absl::Duration kPause = absl::Milliseconds(200);
+  static constexpr absl::Duration kPause = absl::Milliseconds(100);
+  // After one was closed, memory need not be above that for those to be closed that came since:
+  // whoever is closed connects again, and gRPC takes the longer to end a connection the more it has
+  // sent.
+  static constexpr absl::Duration kAlert = absl::Seconds(10);
+  // Connections are asked so rarely that it takes some percent of a core at most.
+  static constexpr absl::Duration kPerConnection = absl::Microseconds(100);
   // Whoever has sent less within about a second is never closed: sessions of workers without reports,
   // watches and the calls of people are far below.
   static constexpr int64_t kQuietBytes = int64_t{64} << 10;
@@ -63,18 +73,21 @@ class MemoryGuard {
  private:
   struct Sent {
     int64_t received = 0;  // since the connection began
-    double lately = 0;     // the same, of which a sixteenth is forgotten at each look
+    double lately = 0;     // the same, of which a part is forgotten at each look
+    bool young = false;    // it came while connections were looked at
   };
-  void Measure(const std::vector<Connection>& open);
-  // Closes the connection that has sent most lately, if that is not little.
-  bool CloseBusiest(const std::vector<Connection>& open, int64_t resident);
+  void Measure(absl::Duration now, const std::vector<Connection>& open);
+  // Closes the connection that has sent most lately, if that is not little; unless the memory is
+  // `full`, of the young ones.
+  bool CloseBusiest(const std::vector<Connection>& open, int64_t resident, bool full);
 
   const int64_t bound_;
   Surroundings& surroundings_;
   absl::Duration looked_ = -absl::InfiniteDuration();
+  absl::Duration measured_ = -absl::InfiniteDuration();
   absl::Duration closed_at_ = -absl::InfiniteDuration();
-  int64_t lowest_ = 0;  // resident bytes since the last one was closed; 0: nobody has looked
-  std::map<uint64_t, Sent> sent_;  // by socket; empty below the bound
+  int64_t lowest_ = 0;  // bytes in use since the last one was closed; 0: nobody has looked
+  std::map<uint64_t, Sent> sent_;  // by socket; empty while nobody is asked
   int64_t closed_ = 0;
   LineRate lines_;  // about them
 };

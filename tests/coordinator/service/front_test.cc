@@ -147,8 +147,10 @@ TEST_F(FrontTest, AProbeNoticesThatNobodyAccepts) {
 // As gRPC does, whose thread a connection keeps while it sends.
 void ReadToTheEnd(int fd) {
   char bytes[256];
-  while (recv(fd, bytes, sizeof bytes, MSG_DONTWAIT) != 0) {
-  }
+  ssize_t n = 0;
+  do {
+    n = recv(fd, bytes, sizeof bytes, MSG_DONTWAIT);
+  } while (n > 0 || (n < 0 && errno == EAGAIN));
 }
 
 TEST_F(FrontTest, WhoSendsWithoutAPauseKeepsNobodyOut) {
@@ -159,10 +161,30 @@ TEST_F(FrontTest, WhoSendsWithoutAPauseKeepsNobodyOut) {
     close(connection);
   });
   const FileDescriptor busy = Dial(front_->port()), other = Dial(front_->port());
+  const std::string much(MemoryGuard::kQuietBytes, 'x');
+  ASSERT_EQ(send(busy.get(), much.data(), much.size(), 0), std::ssize(much));
   AwaitProbe(*front_);  // it is not deaf meanwhile
   EXPECT_TRUE(IsClosed(busy));
   EXPECT_TRUE(IsClosed(other));
   EXPECT_EQ(taken, 2);
+}
+
+// A handshake on a slow machine.
+TEST_F(FrontTest, WhoSendsLittleMayTakeLong) {
+  front_ = *Front::Listen("127.0.0.1:0", {.connections = 9, .of_one_machine = 9});
+  front_->Open([&](int, int connection) {
+    timespec begun = {}, now = {};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begun);
+    do {
+      clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    } while (absl::DurationFromTimespec(now) - absl::DurationFromTimespec(begun) <
+             5 * Handover::kMost);
+    EXPECT_EQ(send(connection, "x", 1, MSG_NOSIGNAL), 1);
+    close(connection);
+  });
+  const FileDescriptor slow = Dial(front_->port());
+  char byte = 0;
+  EXPECT_EQ(recv(slow.get(), &byte, 1, 0), 1);
 }
 
 TEST_F(FrontTest, CloseWaitsForNoPeer) {

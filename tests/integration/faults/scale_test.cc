@@ -362,7 +362,9 @@ TEST_F(SecureScaleTest, HeartbeatsCostLittleMore) {
   double cost[2] = {}, resident[2] = {};
   for (const bool secure : {false, true}) {
     Restart(secure, tls::WorkerCertificate());
+    const Heartbeats begun = MeasuredHeartbeats();
     Fleet fleet(Address(), kWorkers, {.sessions_each = 1, .credentials = credentials_});
+    while (MeasuredHeartbeats().all - begun.all < 2 * kWorkers) Pause();  // all have shaken hands
     const Heartbeats before = MeasuredHeartbeats();
     const double cpu = CpuSeconds();
     std::this_thread::sleep_for(std::chrono::seconds(20));  // the time that is measured

@@ -57,7 +57,7 @@ HostileCluster::HostileCluster(bool tls) : tls_(tls) {
     StartCoordinator(flags);
     StartWorker("node-a", 2, Flags(Write("node-a-tls", tls::WorkerCertificate("node-a"))));
   } else {
-    StartCoordinator({"--max-memory-bytes", absl::StrCat(kMemoryBytes)});
+    StartCoordinator();
     StartWorker("node-a", 2);
   }
   EXPECT_EQ(Run(Submit({.name = "kept", .steps = 5}, {"--wait"})).code, 0);

@@ -20,8 +20,6 @@ namespace stretto::integration {
 
 // The serial number that the coordinator's revocation list has.
 inline constexpr int64_t kRevokedSerial = 4711;
-// --max-memory-bytes of the coordinator, half of the default, so that a slow machine gets there.
-inline constexpr int64_t kMemoryBytes = int64_t{256} << 20;
 
 class HostileCluster final : public ClusterTest {
  public:

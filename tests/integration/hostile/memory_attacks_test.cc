@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "proto/base/limits.h"
 #include "tests/integration/hostile/hostile_test.h"
 #include "tests/integration/hostile/http2_frames.h"
 
@@ -22,7 +23,8 @@ namespace {
 
 using namespace http2;  // NOLINT: frames
 
-constexpr int64_t kMostBytes = 2 * kMemoryBytes;  // resident, at any time of an attack
+constexpr int64_t kMostBytes =
+    2 * limits::kMemoryBytes.value;  // resident, at any time of an attack
 
 class Memory : public HostileTest {
  protected:
