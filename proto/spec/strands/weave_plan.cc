@@ -20,7 +20,7 @@
 namespace stretto {
 namespace {
 
-constexpr absl::string_view kHeader = "weave ", kPace = " pace=";
+constexpr absl::string_view kHeader = "weave ", kPace = " pace=", kBarrier = "|";
 constexpr int kMaxNumber = 1 << 20;  // more than any model has layers or slices
 
 // Leaves `number` as it is if the text is none.
@@ -67,8 +67,10 @@ std::string Quoted(absl::string_view text) {
 absl::StatusOr<WeaveLine> ParseLine(size_t number, absl::string_view text) {
   std::vector<std::string> parts =
       absl::StrSplit(text, absl::ByAnyChar(" \t\r"), absl::SkipEmpty());
+  if (parts.size() == 1 && parts[0] == kBarrier) return WeaveLine();
   if (parts.empty() || (parts[0] != "f" && parts[0] != "b")) {
-    return ErrorAt(number, parts.empty() ? "nothing" : Quoted(parts[0]), "'f' or 'b'");
+    return ErrorAt(number, parts.empty() ? "nothing" : Quoted(parts[0]),
+                   "'f', 'b' or a barrier, '|' alone");
   }
   WeaveLine line = {.strand = parts[0] == "f" ? Strand::kForward : Strand::kBackward};
   parts.erase(parts.begin());
@@ -168,6 +170,10 @@ absl::Status CheckPlan(const WeavePlan& plan, size_t header, const WeaveShape& s
 std::string PrintWeavePlan(const WeavePlan& plan) {
   std::string text = absl::StrCat(Header(plan), plan.pace, "\n");
   for (const WeaveLine& line : plan.lines) {
+    if (line.is_barrier()) {
+      absl::StrAppend(&text, "  ", kBarrier, "\n");
+      continue;
+    }
     absl::StrAppend(&text, line.strand == Strand::kForward ? "  f " : "  b ",
                     absl::StrJoin(line.words, " "));
     if (line.layer >= 0) absl::StrAppend(&text, " L", line.layer);

@@ -19,6 +19,11 @@
 // cells, f0|b1 and f1|b0; the text of a job then has a plan for each, or for one of them, and all
 // ranks weave by it.
 //
+// A line "|" is a barrier, where both strands wait for each other: what is played behind it begins
+// when all that was played before is done. Collectives that the lines since the last barrier end
+// with begin there, beside what is played next. A plan without barriers is never longer where
+// nothing contends; they are the published form (Wang et al. 2024, "DHelix"), to compare with.
+//
 // Pace bounds memory: forward enters a layer when backward has left the layer that is as far from
 // the end, `pace` layers further up. With L layers in a chunk, forward of its layer l waits for
 // backward of layer L - 1 - l + pace of the other chunk, weight gradients included, so that
@@ -39,9 +44,10 @@ enum class Strand : uint8_t { kForward, kBackward };  // f and b, the roles of a
 
 struct WeaveLine {
   Strand strand = Strand::kForward;
-  std::vector<std::string> words = {};
-  int layer = -1;  // of the chunk; -1: outside the layers
-  int slice = -1;  // -1: all, in turn
+  std::vector<std::string> words = {};  // none: a barrier
+  int layer = -1;                       // of the chunk; -1: outside the layers
+  int slice = -1;                       // -1: all, in turn
+  bool is_barrier() const { return words.empty(); }
   bool operator==(const WeaveLine&) const = default;
 };
 

@@ -131,7 +131,7 @@ def weave_plan():
         "good": head + "  f ln1 qkv L1 s1\n  b d.head s1\n  b loss\n", "pace": "weave f0|b0 pace=x",
         "pace-far": "weave f0|b0 pace=9999999",
         "half-cell": "weave f0 pace=1", "letter": "weave g0|b0 pace=1", "signed": "weave f-1|b0 pace=1", "no-pace": "weave f0|b0",
-        "strand": head + "x a\n", "blank": head + "\n\n", "no-word": head + "f L1 s1\n", "capital": head + "f A\n",
+        "strand": head + "x a\n", "barrier": head + "  |\n  f ln1 L1 s1\n", "barrier-more": head + "| L0\n", "blank": head + "\n\n", "no-word": head + "f L1 s1\n", "capital": head + "f A\n",
         "long": head + "f " + "A" * 90 + "\n", "twice": head + head, "cell": "weave f1|b1 pace=1",
         "two": "weave f0|b1 pace=1\nweave f1|b0 pace=0",
         "cells": "weave f0|b0 pace=1\nweave f1|b1 pace=1", "layer": head + "f ln1 L2 s0\n", "slice": head + "f ln1 L1 s2\n",

@@ -14,6 +14,7 @@ constexpr char kText[] =
     "weave f0|b0 pace=2\n"
     "  f ln1 qkv attention proj L0\n"
     "  b d.fc2 d.act L11 s1\n"
+    "  |\n"
     "  f sum s0\n"
     "  b d.head w.head\n";
 
@@ -23,6 +24,7 @@ WeavePlan Plan() {
       .lines = {
           {.strand = Strand::kForward, .words = {"ln1", "qkv", "attention", "proj"}, .layer = 0},
           {.strand = Strand::kBackward, .words = {"d.fc2", "d.act"}, .layer = 11, .slice = 1},
+          {},
           {.strand = Strand::kForward, .words = {"sum"}, .slice = 0},
           {.strand = Strand::kBackward, .words = {"d.head", "w.head"}}}};
 }
@@ -53,9 +55,11 @@ TEST(WeavePlanTest, AnErrorNamesTheLineWhatWasFoundAndWhatWasExpected) {
             "found 'weave f0|b0 pace=-1' in line 1 of the plan, expected 'weave f0|b0 pace=' and a "
             "number of layers, at least 0");
   EXPECT_EQ(ErrorOf("weave f0|b0 pace=1\n  f ln1 L0\n  g ln1 L0\n"),
-            "found 'g' in line 3 of the plan, expected 'f' or 'b'");
+            "found 'g' in line 3 of the plan, expected 'f', 'b' or a barrier, '|' alone");
   EXPECT_EQ(ErrorOf("weave f0|b0 pace=1\n\n  f ln1 L0\n"),
-            "found nothing in line 2 of the plan, expected 'f' or 'b'");
+            "found nothing in line 2 of the plan, expected 'f', 'b' or a barrier, '|' alone");
+  EXPECT_EQ(ErrorOf("weave f0|b0 pace=1\n  | L0\n"),
+            "found '|' in line 2 of the plan, expected 'f', 'b' or a barrier, '|' alone");
   EXPECT_EQ(ErrorOf("weave f0|b0 pace=1\n  f L0 s1\n"),
             "found no word in line 2 of the plan, expected words to play");
   for (const char* line :

@@ -91,6 +91,8 @@ struct Op {
   BufferList in, out;
   std::vector<int64_t> attributes;  // in the order of OpInfo::attributes, not negative
   WaitList waits;                   // ascending
+  // Comes behind everything that is before it in its unit. HoldBarriers turns it into waits.
+  bool barrier = false;
 };
 
 // A set of ranks that communicate over a channel of their own. All operations of a group are on one

@@ -152,6 +152,10 @@ void KeepMemory(int pace, Weaver* weaver) {
 
 void PlayPlan(const WeavePlan& plan, Weaver* weaver) {
   for (const WeaveLine& line : plan.lines) {
+    if (line.is_barrier()) {
+      weaver->Barrier();
+      continue;
+    }
     weaver->TurnTo(RoleOf(line.strand));
     const int layer = line.layer < 0 ? -1 : weaver->first_layer() + line.layer;
     const int begin = std::max(line.slice, 0), end = line.slice < 0 ? weaver->slices() : begin + 1;
@@ -176,7 +180,9 @@ absl::Status WeaveUnit(const ScheduleSpec& schedule, const WeavePlan* given, Uni
       given != nullptr ? *given : DefaultWeavePlan(&weaver, schedule.sequence_parallel);
   KeepMemory(plan.pace, &weaver);
   PlayPlan(plan, &weaver);
-  return Reorder(step, unit, weaver.Finish());
+  const std::vector<OpId> order = weaver.Finish();
+  for (OpId op : weaver.barriers()) step->units[unit].ops[op].barrier = true;
+  return Reorder(step, unit, order);
 }
 
 // Puts the embedding of the next micro-batch behind the first layer of forward, which has no other

@@ -71,9 +71,15 @@ absl::Status CloseTails(const EngineSpec& spec, StepProgram* step);
 // "forward|backward|embedding".
 absl::Status ArrangePipeline(const EngineSpec& spec, StepProgram* step);
 
-// Weaves the two passes of each cell in the order of spec.schedule.weave. Errors: InvalidArgument, if
+// Weaves the two passes of each cell in the order of spec.schedule.weave, and marks the operations
+// behind its barriers. Errors: InvalidArgument, if
 // the text is no weave plan.
 absl::Status WeaveCells(const EngineSpec& spec, StepProgram* step);
+
+// For weave plans with barriers, after lanes are assigned: behind a barrier, each lane waits for all
+// that is in front of it in the unit. Transfers between stages keep their own waits: two stages that
+// wait for each other's next transfer would wait forever.
+absl::Status HoldBarriers(const EngineSpec& spec, StepProgram* step);
 
 // For orders that block, after lanes are assigned: transfers start when the pass before them is
 // computed, and the next pass starts when they are done. The transfers between two passes run

@@ -88,6 +88,7 @@ std::vector<Pass> PassesFor(const EngineSpec& spec, Rank rank, Variant variant) 
   if (variant == Variant::kWithinStage) passes.push_back({"stay_within_stage", StayWithinStage});
   if (variant == Variant::kTransfersOnly) passes.push_back({"keep_transfers", KeepTransfers});
   passes.push_back({"lanes_and_waits", AssignLanesAndWaits});
+  if (weaves) passes.push_back({"hold_barriers", HoldBarriers});
   if (schedule.synchronous) passes.push_back({"serialise_lanes", SerialiseLanes});
   const bool computes =
       variant != Variant::kCommunicationOnly && variant != Variant::kTransfersOnly;

@@ -2,16 +2,20 @@
 
 // Files the operations of a unit by word, layer and slice, and appends those of a word that is
 // played, each behind all that it depends on. A micro-batch is played from the first layer of its
-// unit to the last and back, with what is outside the layers around them.
+// unit to the last and back, with what is outside the layers around them. Behind a barrier, the first
+// operation of each lane waits for the last one in front of it on every other lane.
 
 #include "worker/engine/schedule/weave.h"
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "proto/base/check.h"
 #include "proto/base/status_macros.h"
+#include "worker/engine/schedule/passes.h"
 #include "worker/engine/schedule/reorder/dependencies.h"
 #include "worker/engine/schedule/reorder/expand_unit.h"
 #include "worker/engine/schedule/reorder/reorder.h"
@@ -63,6 +67,22 @@ void Weaver::Place(OpId op) {
   placed_[op] = true;
   for (OpId needed : needs_[op]) Place(needed);
   order_.push_back(op);
+  if (std::exchange(before_next_, false)) barriers_.push_back(op);
+}
+
+void Weaver::Barrier() {
+  const auto begin = order_.begin() + static_cast<std::ptrdiff_t>(block_);
+  std::set<OpId> needed;  // by what stays in front of the barrier
+  for (auto op = order_.rbegin(); op != std::make_reverse_iterator(begin); ++op) {
+    if (IsCollective(ops_[*op].kind) && !needed.contains(*op)) continue;
+    needed.insert(*op);
+    needed.insert(needs_[*op].begin(), needs_[*op].end());
+  }
+  const auto behind =
+      std::stable_partition(begin, order_.end(), [&](OpId op) { return needed.contains(op); });
+  block_ = order_.size();
+  before_next_ = behind == order_.end();
+  if (!before_next_) barriers_.push_back(*behind);
 }
 
 void Weaver::Enter(int role) {
@@ -137,6 +157,39 @@ absl::Status Arrange(const Score& score, StepProgram* step) {
     }
     RETURN_IF_ERROR(Reorder(step, unit, weaver.Finish()));
   }
+  return absl::OkStatus();
+}
+
+namespace {
+
+void AddWait(OpId earlier, WaitList* waits) {
+  const auto at = std::lower_bound(waits->begin(), waits->end(), earlier);
+  if (at == waits->end() || *at != earlier) waits->insert(at, earlier);
+}
+
+}  // namespace
+
+void HoldBarriers(size_t lanes, IdVector<OpId, Op>* ops) {
+  IdVector<LaneId, OpId> last(lanes, -1), in_front = last;
+  IdVector<LaneId, bool> begun(lanes, true);  // behind the barrier; the rest of the lane follows
+  for (OpId id : ops->ids()) {
+    Op& op = (*ops)[id];
+    if (std::exchange(op.barrier, false)) {
+      in_front = last;
+      begun.assign(lanes, false);
+    }
+    if (MovesBetweenStages(op)) continue;
+    for (LaneId lane : in_front.ids()) {
+      if (!begun[op.lane] && lane != op.lane && in_front[lane] >= 0)
+        AddWait(in_front[lane], &op.waits);
+    }
+    begun[op.lane] = true;
+    last[op.lane] = id;
+  }
+}
+
+absl::Status HoldBarriers(const EngineSpec&, StepProgram* step) {
+  for (Unit& unit : step->units) HoldBarriers(step->lanes.size(), &unit.ops);
   return absl::OkStatus();
 }
 

@@ -72,6 +72,12 @@ class Weaver {
   // Calls Play for every slice in turn.
   void PlayAll(absl::string_view words, int layer);
 
+  // Puts a barrier behind all that was played, except for collectives that nothing played since the
+  // last barrier needs. These come behind it, in front of what is played next.
+  void Barrier();
+  // The operations behind each barrier.
+  const std::vector<OpId>& barriers() const { return barriers_; }
+
   // Returns the order: what was played, then all remaining operations in canonical order.
   std::vector<OpId> Finish();
 
@@ -88,7 +94,14 @@ class Weaver {
   IdVector<OpId, std::vector<OpId>> needs_;
   IdVector<OpId, bool> placed_;
   std::vector<OpId> order_;
+  size_t block_ = 0;          // where the order is behind the last barrier
+  bool before_next_ = false;  // the next operation is behind a barrier
+  std::vector<OpId> barriers_;
 };
+
+// Turns the barriers of a unit's operations, which have `lanes` lanes and their waits, into waits
+// (passes.h).
+void HoldBarriers(size_t lanes, IdVector<OpId, Op>* ops);
 
 // The part of a schedule of slices that is its own: the order within a layer. The embedding, the
 // head, the turn from forward to backward, and the small gradients of norms after each layer are

@@ -130,13 +130,17 @@ TEST(HelixTest, AProductMayRunUnderEveryCollectiveOfALayer) {
   }
 }
 
-// Shuffled lines, some of them left out: slow, but correct.
+// Shuffled lines with barriers, some of them left out: slow, but correct.
 TEST(HelixTest, EveryPlanGivesACorrectProgram) {
   std::mt19937 random(3);
   for (const Layout& layout : ManyHelices(3)) {
     WeavePlan plan = *ParseWeavePlan(DefaultPlanOf(layout));
     std::shuffle(plan.lines.begin(), plan.lines.end(), random);
     plan.lines.resize(plan.lines.size() / 2);
+    for (int barriers = static_cast<int>(random() % 8); barriers > 0; --barriers) {
+      const auto at = static_cast<std::ptrdiff_t>(random() % (plan.lines.size() + 1));
+      plan.lines.insert(plan.lines.begin() + at, WeaveLine());
+    }
     plan.pace = static_cast<int>(random() % 4);
     EXPECT_EQ(StatusOf(layout, PrintWeavePlan(plan)), absl::OkStatus()) << Describe(layout);
   }

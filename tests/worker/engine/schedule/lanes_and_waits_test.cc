@@ -112,5 +112,22 @@ TEST(SerialiseLanesTest, NothingRunsBesideACollective) {
   EXPECT_THAT(ValuesOf(step.units[0].ops[2].waits), ElementsAre(1));
 }
 
+TEST(HoldBarriersTest, EachLaneWaitsForWhatIsInFrontOfTheBarrier) {
+  StepProgram step = TwiceOf({OpWith(OpKind::kZero, {}, {1}), OpWith(OpKind::kAllReduce, {0}, {0}),
+                              OpWith(OpKind::kZero, {}, {1}), OpWith(OpKind::kAllReduce, {2}, {2}),
+                              OpWith(OpKind::kZero, {}, {1}), OpWith(OpKind::kZero, {}, {1})});
+  Assign(&step);
+  IdVector<OpId, Op>& ops = step.units[0].ops;
+  for (const Op& op : ops) EXPECT_THAT(op.waits, IsEmpty());
+  ops[3].barrier = true;
+  ASSERT_TRUE(HoldBarriers({}, &step).ok());
+  EXPECT_TRUE(Verify(Expand(step)).ok()) << Verify(Expand(step));
+  EXPECT_THAT(ValuesOf(ops[2].waits), IsEmpty());
+  EXPECT_THAT(ValuesOf(ops[3].waits), ElementsAre(2));
+  EXPECT_THAT(ValuesOf(ops[4].waits), ElementsAre(1));
+  EXPECT_THAT(ValuesOf(ops[5].waits), IsEmpty());  // its lane does
+  EXPECT_FALSE(ops[3].barrier);
+}
+
 }  // namespace
 }  // namespace stretto

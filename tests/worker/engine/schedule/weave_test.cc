@@ -62,6 +62,21 @@ TEST(WeaverTest, AMicroBatchOfTheUnitComesAfterTheOneBeforeIt) {
   EXPECT_THAT(ValuesOf(weaver.Finish()), ElementsAre(1, 0, 3, 2));
 }
 
+// A collective that something in front of the barrier needs stays there.
+TEST(WeaverTest, WhatAPlayedCollectiveHidesUnderComesBehindTheBarrier) {
+  const StepProgram step =
+      StepOf({OpOf("p", {}, {0}), OpOf("p", {0}, {0}, 0, 0, Phase::kForward, OpKind::kAllReduce),
+              OpOf("q", {}, {1}), OpOf("q", {1}, {1}, 0, 0, Phase::kForward, OpKind::kAllReduce),
+              OpOf("r", {0}, {2}), OpOf("s", {}, {3})});
+  Weaver weaver(step, 0);
+  weaver.Play("q p r", 0, 0);
+  weaver.Barrier();
+  weaver.Play("s", 0, 0);
+  weaver.Barrier();  // in front of nothing
+  EXPECT_THAT(ValuesOf(weaver.Finish()), ElementsAre(2, 0, 1, 4, 3, 5));
+  EXPECT_THAT(ValuesOf(weaver.barriers()), ElementsAre(3));
+}
+
 TEST(WeaverTest, NothingIsPlayedTwice) {
   const StepProgram step = StepOf({OpOf("p", {}, {0}), OpOf("q", {0}, {1})});
   Weaver weaver(step, 0);

@@ -275,6 +275,7 @@ class Blocks {
     CellPlan plan = {.order = {}, .seconds = seconds, .exact = true};
     while (at != PerQueue<int>{} || flights != 0) {
       const State& state = states_[Number(at, flights)];
+      plan.barriers.push_back(Of(std::accumulate(state.from.begin(), state.from.end(), 0)));
       for (size_t turn = kSegments; turn-- > 0;) {
         const int q = state.turns[turn];
         plan.order.insert(plan.order.end(), Of(at[Of(q)] - state.from[Of(q)]),
@@ -284,6 +285,8 @@ class Blocks {
       flights = state.flights_before;
     }
     std::reverse(plan.order.begin(), plan.order.end());
+    if (!plan.barriers.empty()) plan.barriers.pop_back();  // in front of the first block
+    std::reverse(plan.barriers.begin(), plan.barriers.end());
     return plan;
   }
 

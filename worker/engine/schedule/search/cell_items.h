@@ -58,6 +58,8 @@ using Merge = std::vector<Queue>;
 
 struct CellPlan {
   Merge order;
+  // Where both strands wait for each other, as numbers of items played before; blocks alone have them.
+  std::vector<size_t> barriers = {};
   double seconds = 0;  // from the start of the cell to its end
   bool exact = true;   // no order of its kind is shorter
 };

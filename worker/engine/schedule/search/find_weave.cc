@@ -98,7 +98,7 @@ absl::StatusOr<FoundWeave> FindWeave(absl::Span<const StepProgram* const> steps,
     return found;
   }
   ASSIGN_OR_RETURN(const CellPlan blocks, BlockPlan(woven.cell));
-  found.plan = PlanOfMerge(woven, pace, blocks.order);
+  found.plan = PlanOfMerge(woven, pace, blocks.order, blocks.barriers);
   found.seconds = blocks.seconds;
   found.exact = blocks.exact;
   return found;

@@ -15,8 +15,8 @@
 namespace stretto {
 
 // Which orders a search considers. Events: every order of words, run as helix runs it. Blocks: the
-// published form, in which both strands wait for each other behind each block (Wang et al. 2024);
-// helix runs its plan without these barriers.
+// published form, in which both strands wait for each other behind each block (Wang et al. 2024),
+// with barriers in its plan.
 enum class WeaveForm : uint8_t { kEvents, kBlocks };
 
 // The most layers times slices for which the search of blocks takes about a second.

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+
+// Puts the operations of a cell in the order of a plan, with what each depends on as its waits, and
+// simulates that program three times.
+
 #include "worker/engine/schedule/search/judge.h"
 
 #include <algorithm>
@@ -30,9 +34,12 @@ OrderedCell InOrder(const PlayedCell& cell, const WeavePlan& plan) {
     Op op = cell.program.ops[id];
     op.waits.clear();
     for (OpId needed : cell.weaver.needs()[id]) op.waits.push_back(moved[needed]);
+    std::sort(op.waits.begin(), op.waits.end());
     moved[id] = ordered.program.ops.Add(std::move(op));
     ordered.seconds.push_back(cell.seconds[id]);
   }
+  for (OpId id : weaver.barriers()) ordered.program.ops[moved[id]].barrier = true;
+  HoldBarriers(cell.program.lanes.size(), &ordered.program.ops);
   return ordered;
 }
 

@@ -264,15 +264,17 @@ absl::StatusOr<WovenCell> WovenCellOf(const StepProgram& step, const WovenUnit& 
   return woven;
 }
 
-WeavePlan PlanOfMerge(const WovenCell& cell, int pace, const Merge& order) {
+WeavePlan PlanOfMerge(const WovenCell& cell, int pace, const Merge& order,
+                      const std::vector<size_t>& barriers) {
   WeavePlan plan = {.forward_chunk = cell.forward_chunk,
                     .backward_chunk = cell.backward_chunk,
                     .pace = pace,
                     .lines = {}};
   std::vector<WeaveLine>& lines = plan.lines;
   const auto add = [&](const WeaveLine& word) {
-    const bool joins = !lines.empty() && lines.back().strand == word.strand &&
-                       lines.back().layer == word.layer && lines.back().slice == word.slice;
+    const bool joins = !lines.empty() && !lines.back().is_barrier() &&
+                       lines.back().strand == word.strand && lines.back().layer == word.layer &&
+                       lines.back().slice == word.slice;
     if (!joins) lines.push_back(word);
     if (joins) lines.back().words.push_back(word.words.front());
   };
@@ -280,7 +282,11 @@ WeavePlan PlanOfMerge(const WovenCell& cell, int pace, const Merge& order) {
   if (folded) add({.strand = Strand::kForward, .words = {"recv"}});
   if (folded) add({.strand = Strand::kBackward, .words = {"d.recv"}});
   PerQueue<size_t> next = {};
+  auto barrier = barriers.begin();
+  size_t played = 0;
   for (Queue queue : order) {
+    for (; barrier != barriers.end() && *barrier == played; ++barrier) lines.emplace_back();
+    ++played;
     const auto q = static_cast<size_t>(queue);
     add(cell.words[q][next[q]++]);
     const bool forward = queue == Queue::kForward;
@@ -289,6 +295,7 @@ WeavePlan PlanOfMerge(const WovenCell& cell, int pace, const Merge& order) {
     add({.strand = forward ? Strand::kForward : Strand::kBackward,
          .words = {forward ? "send" : "d.send"}});
   }
+  for (; barrier != barriers.end(); ++barrier) lines.emplace_back();
   return plan;
 }
 

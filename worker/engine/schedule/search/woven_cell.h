@@ -44,6 +44,8 @@ absl::StatusOr<WovenCell> WovenCellOf(const StepProgram& step, const WovenUnit& 
 // Returns the plan that plays the words in this order, on every stage. Neighbours of one strand,
 // layer and slice share a line. Of folded stages it has all transfers of a cell, also those that
 // this stage has not: a strand begins with its receive, and its send is behind its layers.
-WeavePlan PlanOfMerge(const WovenCell& cell, int pace, const Merge& order);
+// With barriers behind these numbers of items, ascending.
+WeavePlan PlanOfMerge(const WovenCell& cell, int pace, const Merge& order,
+                      const std::vector<size_t>& barriers = {});
 
 }  // namespace stretto

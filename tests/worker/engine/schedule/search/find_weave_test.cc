@@ -96,7 +96,13 @@ TEST(FindWeaveTest, BlocksTakeLongerThanEvents) {
                      blocks = Find(given, cost, 1, WeaveForm::kBlocks);
     EXPECT_TRUE(EventPlan(CellOf(given, cost)->cell)->exact) << Describe(layout);
     EXPECT_LE(events.seconds, blocks.seconds + kRounding) << Describe(layout);
-    EXPECT_LE(SimulatedCell(Woven(spec, blocks.plan), cost), blocks.seconds + kRounding)
+    EXPECT_NEAR(SimulatedCell(Woven(spec, blocks.plan), cost), blocks.seconds, kRounding)
+        << Describe(layout);
+    const auto judged = Judge({CellOf(given, cost)->played}, cost, blocks.plan);
+    EXPECT_NEAR(judged->front(), blocks.seconds, kRounding) << Describe(layout);
+    WeavePlan without = blocks.plan;
+    std::erase_if(without.lines, [](const WeaveLine& line) { return line.is_barrier(); });
+    EXPECT_LE(SimulatedCell(Woven(spec, without), cost), blocks.seconds + kRounding)
         << Describe(layout);
   }
 }
