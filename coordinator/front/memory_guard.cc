@@ -129,15 +129,14 @@ void MemoryGuard::Measure(absl::Duration now, const std::vector<Connection>& ope
 
 bool MemoryGuard::CloseBusiest(const std::vector<Connection>& open, int64_t resident, bool full) {
   const Connection* busiest = nullptr;
+  double most = 0;
   for (const Connection& connection : open) {
     const Sent& own = sent_[connection.socket];
-    if (!full && !own.young) continue;
-    if (busiest == nullptr || own.lately > sent_[busiest->socket].lately) busiest = &connection;
+    if ((!full && !own.young) || own.lately <= most) continue;
+    busiest = &connection;
+    most = own.lately;
   }
-  if (busiest == nullptr || sent_[busiest->socket].lately < static_cast<double>(kQuietBytes)) {
-    return false;
-  }
-  const auto kib = static_cast<int64_t>(sent_[busiest->socket].lately) >> 10;
+  if (most < static_cast<double>(kQuietBytes)) return false;
   surroundings_.Close(*busiest);
   sent_[busiest->socket].lately = 0;
   ++closed_;
@@ -145,8 +144,8 @@ bool MemoryGuard::CloseBusiest(const std::vector<Connection>& open, int64_t resi
     spdlog::warn(
         "connection closed from={}: it sent most, {} KiB within a second, while the memory grew to "
         "{} MiB ({} {} MiB){}",
-        busiest->machine, kib, resident >> 20, limits::kMemoryBytes.flag, bound_ >> 20,
-        LeftOutNote(*left_out));
+        busiest->machine, static_cast<int64_t>(most) >> 10, resident >> 20,
+        limits::kMemoryBytes.flag, bound_ >> 20, LeftOutNote(*left_out));
   }
   return true;
 }

@@ -51,11 +51,12 @@ class MemoryGuard {
   static constexpr absl::Duration kInterval = absl::Milliseconds(25);  // between two looks
   // After one was closed: gRPC needs a moment to free what it had.
   static constexpr absl::Duration kPause = absl::Milliseconds(100);
-  // After one was closed, memory need not be above that for those to be closed that came since:
-  // whoever is closed connects again, and gRPC takes the longer to end a connection the more it has
-  // sent.
+  // For this long after one was closed, connections that came since are closed at any level of the
+  // memory, if it grows: whoever is closed connects again, and gRPC takes the longer to end a
+  // connection the more it has sent.
   static constexpr absl::Duration kAlert = absl::Seconds(10);
-  // Connections are asked so rarely that it takes some percent of a core at most.
+  // Between two times that the kernel is asked about all connections, for each of them: asking then
+  // takes a few percent of a core at most.
   static constexpr absl::Duration kPerConnection = absl::Microseconds(100);
   // Whoever has sent less within about a second is never closed: sessions of workers without reports,
   // watches and the calls of people are far below.
@@ -73,7 +74,7 @@ class MemoryGuard {
  private:
   struct Sent {
     int64_t received = 0;  // since the connection began
-    double lately = 0;     // the same, of which a part is forgotten at each look
+    double lately = 0;     // the same, of which a part is forgotten each time
     bool young = false;    // it came while connections were looked at
   };
   void Measure(absl::Duration now, const std::vector<Connection>& open);

@@ -72,8 +72,7 @@ absl::Status CloseTails(const EngineSpec& spec, StepProgram* step);
 absl::Status ArrangePipeline(const EngineSpec& spec, StepProgram* step);
 
 // Weaves the two passes of each cell in the order of spec.schedule.weave, and marks the operations
-// behind its barriers. Errors: InvalidArgument, if
-// the text is no weave plan.
+// behind its barriers. Errors: InvalidArgument, if the text is no weave plan.
 absl::Status WeaveCells(const EngineSpec& spec, StepProgram* step);
 
 // For weave plans with barriers, after lanes are assigned: behind a barrier, each lane waits for all
