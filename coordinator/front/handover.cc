@@ -40,7 +40,7 @@ std::optional<Connection> Handover::EndLong() {
   const MutexLock lock(mu_);
   if (!current_.has_value() || CpuTime() - begun_ < kMost) return std::nullopt;
   Surroundings& real = Surroundings::Real();
-  if (real.Received(*current_) < MemoryGuard::kQuietBytes) return std::nullopt;
+  if (real.Of(*current_).received < MemoryGuard::kQuietBytes) return std::nullopt;
   real.Close(*current_);
   begun_ = CpuTime();
   return current_;

@@ -6,6 +6,11 @@
 // bound and grows, the connection that has sent most lately is closed, one at a time. Three
 // quarters, because gRPC copies a block of headers when its connection ends, which takes more than
 // the block did.
+//
+// A flood that gRPC frees as fast as it comes does not fill the memory. But it keeps one of gRPC's
+// few threads for as long as it lasts, and calls of others wait behind it. So a connection that
+// sends faster than gRPC reads is closed too. Messages never do, because their sender waits for
+// gRPC's window of 64 KiB.
 
 #include <cstdint>
 #include <functional>
@@ -14,6 +19,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "proto/base/limits.h"
 #include "proto/base/line_rate.h"
 
 namespace stretto::service {
@@ -28,6 +34,12 @@ struct Connection {
 // The number of the open socket behind `fd`; 0 for anything else.
 uint64_t SocketBehind(int fd);
 
+// Bytes of a connection; 0 if it has been closed.
+struct Traffic {
+  int64_t received = 0;  // that have arrived since it began
+  int64_t waiting = 0;   // of them, those that have not been read
+};
+
 // What the guard sees of the process and does to it; a test has its own.
 class Surroundings {
  public:
@@ -36,8 +48,9 @@ class Surroundings {
   virtual int64_t Resident() = 0;
   // Bytes of it that are in use: what has been freed stays resident for a while.
   virtual int64_t Allocated() = 0;
-  // Bytes that have arrived on the connection since it began; 0 if it has been closed.
-  virtual int64_t Received(const Connection& connection) = 0;
+  // CPU time that the process has used.
+  virtual absl::Duration CpuTime() = 0;
+  virtual Traffic Of(const Connection& connection) = 0;
   // Resets the connection, unless its descriptor is another one's by now.
   virtual void Close(const Connection& connection) = 0;
 
@@ -61,6 +74,13 @@ class MemoryGuard {
   // Whoever has sent less within about a second is never closed: sessions of workers without reports,
   // watches and the calls of people are far below.
   static constexpr int64_t kQuietBytes = int64_t{64} << 10;
+  // Whoever has more waiting at every look, for this long, sends faster than it is read; the short
+  // time is for those that came while others were closed.
+  static constexpr int64_t kFloodBytes = limits::kUnreadBytes.value;
+  static constexpr absl::Duration kFlood = absl::Milliseconds(250);
+  static constexpr absl::Duration kFloodAgain = absl::Milliseconds(50);
+  // Nobody floods a process that uses less than half a core, and nobody is asked, for this long.
+  static constexpr absl::Duration kBusy = absl::Seconds(1);
 
   // Borrows `surroundings`.
   MemoryGuard(int64_t bound, Surroundings& surroundings)
@@ -75,16 +95,27 @@ class MemoryGuard {
   struct Sent {
     int64_t received = 0;  // since the connection began
     double lately = 0;     // the same, of which a part is forgotten each time
-    bool young = false;    // it came while connections were looked at
+    bool young = false;    // it came while others were closed
+    // Of the first look since which more than kFloodBytes waited.
+    absl::Duration waits_since = absl::InfiniteDuration();
   };
+  // Whether connections have been closed lately.
+  bool alert(absl::Duration now) const { return now - closed_at_ <= kAlert; }
+  void NoteCpuTime(absl::Duration now);
   void Measure(absl::Duration now, const std::vector<Connection>& open);
+  // Closes those that flood, and returns whether there are any.
+  bool CloseFloods(absl::Duration now, const std::vector<Connection>& open);
   // Closes the connection that has sent most lately, if that is not little; unless the memory is
   // `full`, of the young ones.
   bool CloseBusiest(const std::vector<Connection>& open, int64_t resident, bool full);
 
+  void Close(const Connection& connection, const std::string& why);
+
   const int64_t bound_;
   Surroundings& surroundings_;
   absl::Duration looked_ = -absl::InfiniteDuration();
+  absl::Duration cpu_time_;  // at that look
+  absl::Duration busy_at_ = -absl::InfiniteDuration();
   absl::Duration measured_ = -absl::InfiniteDuration();
   absl::Duration closed_at_ = -absl::InfiniteDuration();
   int64_t lowest_ = 0;  // bytes in use since the last one was closed; 0: nobody has looked

@@ -47,6 +47,8 @@ absl::StatusOr<FrontedServer> BuildServer(
                              static_cast<int>(limits::kMetadataBytes.value));
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
                              static_cast<int>(limits::kStreamsPerConnection.value));
+  // gRPC would let a peer that sends much have more than 64 KiB on the way (memory_guard.h).
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                              kShortestPingIntervalMs);

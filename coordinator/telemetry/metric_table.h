@@ -66,7 +66,7 @@ inline constexpr metrics::Definition kMetrics[] = {
      "machine."},
     {"stretto_connections_closed_for_memory_total", metrics::Type::kCounter, "connections", "",
      "Number of connections that were closed because they sent most while the coordinator's memory "
-     "grew beyond three quarters of --max-memory-bytes."},
+     "grew beyond three quarters of --max-memory-bytes, or sent faster than they were read."},
     {"stretto_revocation_lists_current", metrics::Type::kGauge, "0 or 1", "",
      "1 if what is revoked is what the files of --tls-crl and --tokens say. While it is 0, one of "
      "them cannot be used, and its last good content holds. Absent without these flags."},

@@ -152,6 +152,13 @@ inline constexpr Limit kMemoryBytes{
     "--max-memory-bytes",
     "from three quarters of it on, the connection that sends most is closed and counted",
     "MemoryGuardTest.WhoeverSendsMostIsClosedWhileMemoryGrows"};
+inline constexpr Limit kUnreadBytes{
+    "bytes of a connection that wait to be read, for 250 ms of a busy coordinator",
+    int64_t{128} << 10,
+    kBytes,
+    "",
+    "the connection is closed and counted",
+    "MemoryGuardTest.WhoeverSendsFasterThanItIsReadIsClosedWhateverMemoryThereIs"};
 inline constexpr Limit kHandshakeSeconds{
     "handshake of a connection: TLS and the first frames of HTTP/2",
     10,
@@ -339,6 +346,7 @@ inline constexpr const Limit* kAllLimits[] = {
     &limits::kConnections,
     &limits::kConnectionsOfMachine,
     &limits::kMemoryBytes,
+    &limits::kUnreadBytes,
     &limits::kHandshakeSeconds,
     &limits::kUnpausedMilliseconds,
     &limits::kIdleSeconds,

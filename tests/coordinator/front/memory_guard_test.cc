@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "proto/base/files.h"
 
 namespace stretto::service {
@@ -27,14 +28,16 @@ class FakeSurroundings final : public Surroundings {
  public:
   int64_t Resident() override { return resident; }
   int64_t Allocated() override { return resident - freed; }
-  int64_t Received(const Connection& connection) override {
+  absl::Duration CpuTime() override { return cpu_time; }
+  Traffic Of(const Connection& connection) override {
     ++asked;
-    return received[connection.fd];
+    return {.received = received[connection.fd], .waiting = waiting[connection.fd]};
   }
   void Close(const Connection& connection) override { closed.push_back(connection.fd); }
 
   int64_t resident = 25 * kMi, freed = 0;
-  std::map<int, int64_t> received;
+  absl::Duration cpu_time;
+  std::map<int, int64_t> received, waiting;
   int asked = 0;
   std::vector<int> closed;
 };
@@ -51,6 +54,13 @@ class MemoryGuardTest : public ::testing::Test {
     for (int i = 0; i < looks; ++i) {
       world_.resident += growth;
       for (const auto& [fd, bytes] : sends) world_.received[fd] += bytes;
+      Look();
+    }
+  }
+  // So many looks, between which the process uses a share of a core.
+  void Work(int looks, double share) {
+    for (int i = 0; i < looks; ++i) {
+      world_.cpu_time += share * MemoryGuard::kInterval;
       Look();
     }
   }
@@ -146,6 +156,56 @@ TEST_F(MemoryGuardTest, WhoeverComesAgainIsClosedAsSoonAsMemoryGrows) {
   EXPECT_THAT(world_.closed, ElementsAre(2, 4));
 }
 
+// gRPC may free a flood as fast as it comes.
+TEST_F(MemoryGuardTest, WhoeverSendsFasterThanItIsReadIsClosedWhateverMemoryThereIs) {
+  Work(1, 0);
+  world_.waiting = {{1, MemoryGuard::kFloodBytes}, {2, MemoryGuard::kFloodBytes + 1}};
+  Work(Looks(MemoryGuard::kFlood), 0.6);
+  EXPECT_THAT(world_.closed, IsEmpty());
+  Work(1, 0.6);
+  EXPECT_THAT(world_.closed, ElementsAre(2));
+  EXPECT_EQ(guard_.closed(), 1);
+}
+
+// A daemon that was stopped for a while has much to read.
+TEST_F(MemoryGuardTest, WhoeverWasReadOnceMeanwhileIsNotClosed) {
+  Work(1, 0);
+  for (int i = 0; i < 10; ++i) {
+    world_.waiting[2] = kMi;
+    Work(Looks(MemoryGuard::kFlood), 1);
+    world_.waiting[2] = 0;
+    Work(1, 1);
+  }
+  EXPECT_THAT(world_.closed, IsEmpty());
+}
+
+TEST_F(MemoryGuardTest, NobodyIsAskedWhileTheProcessIsIdle) {
+  Work(1, 0);
+  world_.waiting[2] = kMi;
+  Work(100, 0.4);
+  EXPECT_EQ(world_.asked, 0);
+  Work(1, 0.6);
+  EXPECT_EQ(world_.asked, 3);
+  world_.waiting[2] = 0;
+  Work(Looks(MemoryGuard::kBusy) + 1, 0);
+  const int asked = world_.asked;
+  Work(100, 0);
+  EXPECT_EQ(world_.asked, asked);
+}
+
+TEST_F(MemoryGuardTest, WhoeverFloodsAgainIsClosedSooner) {
+  Work(1, 0);
+  world_.waiting[2] = kMi;
+  Work(Looks(MemoryGuard::kFlood) + 1, 1);
+  EXPECT_THAT(world_.closed, ElementsAre(2));
+  open_[1] = {.fd = 4, .socket = 104, .machine = "10.0.0.2"};
+  world_.waiting = {{1, kMi}, {4, kMi}};
+  Work(Looks(MemoryGuard::kFloodAgain), 1);
+  EXPECT_THAT(world_.closed, ElementsAre(2));
+  Work(1, 1);
+  EXPECT_THAT(world_.closed, ElementsAre(2, 4));  // 1 was there before
+}
+
 TEST_F(MemoryGuardTest, ManyConnectionsAreAskedLessOften) {
   world_.resident = kMuch + 1;
   for (int fd = 4; fd <= 1000; ++fd)
@@ -210,7 +270,11 @@ TEST(SurroundingsTest, SeeWhatHasArrivedAndCloseWhatTheyAreTold) {
   ASSERT_EQ(send(pair.client.get(), sent.data(), sent.size(), 0), 1000);
   char byte = 0;
   ASSERT_EQ(recv(pair.server.get(), &byte, 1, MSG_PEEK), 1);
-  EXPECT_EQ(real.Received(connection), 1000);
+  EXPECT_EQ(real.Of(connection).received, 1000);
+  EXPECT_EQ(real.Of(connection).waiting, 1000);
+  ASSERT_EQ(recv(pair.server.get(), &byte, 1, 0), 1);
+  EXPECT_EQ(real.Of(connection).waiting, 999);
+  EXPECT_GT(real.CpuTime(), absl::ZeroDuration());
   real.Close(connection);
   EXPECT_LE(recv(pair.client.get(), &byte, 1, 0), 0);
   EXPECT_LE(recv(pair.server.get(), &byte, 1, 0), 0);  // what had arrived is gone
@@ -224,7 +288,7 @@ TEST(SurroundingsTest, LeaveTheNextOwnerOfADescriptorAlone) {
   ASSERT_EQ(send(pair.client.get(), "x", 1, 0), 1);
   char byte = 0;
   ASSERT_EQ(recv(pair.server.get(), &byte, 1, MSG_PEEK), 1);
-  EXPECT_EQ(real.Received(gone), 0);
+  EXPECT_EQ(real.Of(gone).received, 0);
   real.Close(gone);
   EXPECT_EQ(recv(pair.server.get(), &byte, 1, 0), 1);
   EXPECT_EQ(send(pair.server.get(), "y", 1, MSG_NOSIGNAL), 1);
