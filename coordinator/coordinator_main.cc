@@ -27,6 +27,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "absl/synchronization/mutex.h"
 #include "coordinator/flags/etcd_flags.h"
 #include "coordinator/flags/limit_flags.h"
 #include "coordinator/flags/retention_flags.h"
@@ -370,6 +371,8 @@ int Main(int argc, char** argv) {
   InitLogging("stretto-coordinator");
   // gRPC would log, in a format of its own, what we report ourselves.
   setenv("GRPC_VERBOSITY", "NONE", 0);
+  // Debian's Abseil looks for deadlocks whenever gRPC locks: a tenth of the time of a heartbeat.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   telemetry::Telemetry telemetry;
   absl::StatusOr<int> exit_code = 0;
   const auto task = [&] {

@@ -28,21 +28,20 @@ grpc::ServerUnaryReactor* OnLoopLater(Hub& hub, grpc::CallbackServerContext* con
                                       std::function<void(const Call& call, Finish)> body,
                                       const char* method) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  const auto call = std::make_shared<const Call>(CallOf(hub, context, method));
+  const Finish finish = [&hub, context, reactor, resource = std::move(resource),
+                         call](const absl::Status& status) {
+    if (call->method.audited && resource.changes) Audit(hub, *context, *call, resource, status);
+    reactor->Finish(ToGrpcStatus(status));
+  };
   hub.loop().Post(
-      [&hub, context, reactor, resource = std::move(resource), call = CallOf(hub, context, method),
-       body = std::move(body)] {
-        const Finish finish = [&hub, context, reactor, resource, call](const absl::Status& status) {
-          if (call.method.audited && resource.changes) {
-            Audit(hub, *context, call, resource, status);
-          }
-          reactor->Finish(ToGrpcStatus(status));
-        };
+      [&hub, context, call, finish, body = std::move(body)] {
         // A flood of calls that are reset would keep those behind them waiting.
         if (context->IsCancelled()) return finish(absl::CancelledError("the caller has gone"));
-        if (call.method.scope == Scope::kEveryProject) {
-          if (const absl::Status status = Authorize(call, {}); !status.ok()) return finish(status);
+        if (call->method.scope == Scope::kEveryProject) {
+          if (const absl::Status status = Authorize(*call, {}); !status.ok()) return finish(status);
         }
-        body(call, finish);
+        body(*call, finish);
       },
       method);
   return reactor;

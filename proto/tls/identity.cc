@@ -16,7 +16,6 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "proto/base/ids.h"
-#include "proto/base/status_macros.h"
 
 namespace stretto::tls {
 namespace {
@@ -36,22 +35,23 @@ absl::Status NotOurs(const std::string& found) {
 }
 
 // Returns the words after spiffe://TRUST_DOMAIN/stretto/; none if the URI is not ours.
-std::vector<std::string> WordsOf(absl::string_view uri) {
+std::vector<absl::string_view> WordsOf(absl::string_view uri) {
   if (!absl::ConsumePrefix(&uri, "spiffe://")) return {};
-  std::vector<std::string> words = absl::StrSplit(uri, '/');
+  std::vector<absl::string_view> words = absl::StrSplit(uri, '/');
   if (words.size() < 2 || words[0].empty() || words[1] != "stretto") return {};
   if (words.size() == 2) return {""};
-  return {words.begin() + 2, words.end()};
+  words.erase(words.begin(), words.begin() + 2);
+  return words;
 }
 
-std::optional<Role> FindRole(const std::string& word) {
+std::optional<Role> FindRole(absl::string_view word) {
   for (const Role role : kRoles) {
     if (word == RoleName(role)) return role;
   }
   return std::nullopt;
 }
 
-std::optional<UserRole> FindUserRole(const std::string& word) {
+std::optional<UserRole> FindUserRole(absl::string_view word) {
   for (const UserRole role : kUserRoles) {
     if (word == RoleName(role)) return role;
   }
@@ -59,7 +59,7 @@ std::optional<UserRole> FindUserRole(const std::string& word) {
 }
 
 // The characters of a SPIFFE path.
-bool IsName(const std::string& name) {
+bool IsName(absl::string_view name) {
   return !name.empty() && name.size() <= kMaxName &&
          std::all_of(name.begin(), name.end(), [](char c) {
            return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '-' ||
@@ -68,27 +68,30 @@ bool IsName(const std::string& name) {
 }
 
 // Reads the words after user/NAME. False if they have another form.
-bool ReadGrants(const std::vector<std::string>& words, std::vector<Grant>* grants) {
+bool ReadGrants(const std::vector<absl::string_view>& words, std::vector<Grant>* grants) {
   for (size_t i = 2; i < words.size(); i += 2) {
     const std::optional<UserRole> role = FindUserRole(words[i]);
     if (!role) return false;
     const bool last = i + 1 == words.size();
-    if (!last && !IsValidName(words[i + 1])) return false;
-    grants->push_back({*role, last ? "" : words[i + 1]});
+    const std::string project(last ? "" : words[i + 1]);
+    if (!last && !IsValidName(project)) return false;
+    grants->push_back({*role, project});
   }
   if (grants->empty()) grants->push_back({UserRole::kSubmitter, kDefaultProject});
   return true;
 }
 
-absl::StatusOr<Identity> Parse(const std::string& uri, const std::vector<std::string>& words) {
-  const absl::Status refused = NotOurs(absl::StrCat("the URI ", uri));
+// Returns nothing if the URI has another form. Every call of every caller is read here, so the
+// error is made where it is needed.
+std::optional<Identity> Parse(const std::string& uri, const std::vector<absl::string_view>& words) {
   const std::optional<Role> role = FindRole(words[0]);
-  if (!role) return refused;
-  Identity identity{.role = *role, .name = words.size() > 1 ? words[1] : "", .uri = uri};
-  if (words.size() > 1 && !IsName(identity.name)) return refused;
-  if (role != Role::kUser) return words.size() > 2 ? refused : absl::StatusOr<Identity>(identity);
-  if (identity.name.empty() || identity.name == kLocalUser) return refused;
-  if (!ReadGrants(words, &identity.grants)) return refused;
+  if (!role) return std::nullopt;
+  Identity identity{
+      .role = *role, .name = std::string(words.size() > 1 ? words[1] : ""), .uri = uri};
+  if (words.size() > 1 && !IsName(identity.name)) return std::nullopt;
+  if (role != Role::kUser) return words.size() > 2 ? std::nullopt : std::optional(identity);
+  if (identity.name.empty() || identity.name == kLocalUser) return std::nullopt;
+  if (!ReadGrants(words, &identity.grants)) return std::nullopt;
   return identity;
 }
 
@@ -123,12 +126,13 @@ const char* RoleName(UserRole role) {
 absl::StatusOr<Identity> IdentityOf(const std::vector<std::string>& uris) {
   std::vector<Identity> found;
   for (const std::string& uri : uris) {
-    const std::vector<std::string> words = WordsOf(uri);
+    const std::vector<absl::string_view> words = WordsOf(uri);
     if (words.empty()) continue;
-    ASSIGN_OR_RETURN(Identity identity, Parse(uri, words));
-    found.push_back(std::move(identity));
+    std::optional<Identity> identity = Parse(uri, words);
+    if (!identity) return NotOurs(absl::StrCat("the URI ", uri));
+    found.push_back(*std::move(identity));
   }
-  if (found.size() == 1) return found[0];
+  if (found.size() == 1) return std::move(found[0]);
   if (found.size() > 1) return NotOurs(absl::StrCat("the URIs ", absl::StrJoin(uris, " ")));
   return NotOurs(uris.empty() ? "no URI"
                               : absl::StrCat("only the URIs ", absl::StrJoin(uris, " ")));
