@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "tests/integration/hostile/hostile_test.h"
 
 namespace stretto::integration {
@@ -23,7 +24,8 @@ namespace {
 namespace fs = std::filesystem;
 using v1alpha1::Job;
 
-// Exchanges two names as fast as it can, until it ends.
+// Exchanges two names as fast as it can, until it ends. It rests for a millisecond after each
+// kSwaps, where both are as they were: who looks then finds nothing wrong.
 class Swapper {
  public:
   Swapper(std::string one, std::string other)
@@ -31,7 +33,7 @@ class Swapper {
           while (!ended_) {
             const long code = syscall(SYS_renameat2, AT_FDCWD, one_.c_str(), AT_FDCWD,
                                       other_.c_str(), RENAME_EXCHANGE);
-            if (code == 0) ++swaps_;
+            if (code == 0 && ++swaps_ % kSwaps == 0) absl::SleepFor(absl::Milliseconds(1));
           }
         }) {}
   ~Swapper() {
@@ -41,6 +43,7 @@ class Swapper {
   int64_t swaps() const { return swaps_; }
 
  private:
+  static constexpr int64_t kSwaps = 1024;
   const std::string one_, other_;
   std::atomic<bool> ended_{false};
   std::atomic<int64_t> swaps_{0};
