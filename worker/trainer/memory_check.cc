@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Plans the memory of the ranks that share a node, one of each kind, and compares the sum with what
-// is free. A refusal of stages is planned once more with the order that keeps the fewest
-// micro-batches in flight.
+// is free. A refusal is planned again with what takes less: more that backward recomputes and, with
+// stages, the order that keeps the fewest micro-batches in flight.
 
 #include "worker/trainer/memory_check.h"
 
@@ -78,6 +78,24 @@ int64_t CopiesOnNode(const JobConfig& config) {
   int64_t bytes = 0;
   for (Rank rank : RanksOnNode(config)) bytes += writers.BytesOf(rank);
   return bytes;
+}
+
+// "; with schedule.parameters.recompute selective at least 3.0 GiB": the first choice with which the
+// ranks fit, or else the last one; "" if backward recomputes all already.
+std::string WithMoreRecomputed(const JobConfig& config, int64_t total, int64_t available) {
+  std::string hint;
+  for (const Recompute recompute : {Recompute::kSelective, Recompute::kFull}) {
+    if (recompute <= config.engine.schedule.recompute) continue;
+    JobConfig other = config;
+    other.engine.schedule.recompute = recompute;
+    // A weave plan that the job gives may be of another program.
+    const absl::StatusOr<std::vector<RankArenas>> ranks = ArenasOf(other);
+    if (!ranks.ok() || BytesOfRanks(*ranks) >= total) continue;
+    hint = absl::StrCat("; with schedule.parameters.recompute ", NameOf(recompute), " at least ",
+                        FormatBytes(BytesOfRanks(*ranks)));
+    if (BytesOfRanks(*ranks) <= available) break;
+  }
+  return hint;
 }
 
 bool AsksForCopies(const JobConfig& config) {
@@ -157,6 +175,7 @@ absl::Status CheckMemory(const JobConfig& config, int64_t available) {
                       FormatBytes(BytesOfRanks(others)));
     }
   }
+  absl::StrAppend(&less, WithMoreRecomputed(config, BytesOfRanks(ranks), available));
   return absl::ResourceExhaustedError(absl::StrCat(refused.message(), less));
 }
 

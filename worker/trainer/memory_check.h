@@ -30,8 +30,8 @@ absl::StatusOr<std::vector<RankArenas>> ArenasOf(const JobConfig& config);
 // stage, its largest arenas and the copies, unless the ranks fit together into `available` bytes.
 absl::Status CheckMemory(const std::vector<RankArenas>& ranks, bool on_gpu, int64_t available);
 
-// The same for ArenasOf(config). A refusal also says what less would need: no copies or, with
-// stages, fewer micro-batches in flight.
+// The same for ArenasOf(config). A refusal also says what would need less: no copies, with stages
+// fewer micro-batches in flight, and more that backward recomputes.
 absl::Status CheckMemory(const JobConfig& config, int64_t available);
 
 // Returns the bytes of this rank's copy for asynchronous checkpoints.

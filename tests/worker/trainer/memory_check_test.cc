@@ -128,7 +128,40 @@ TEST(CheckMemoryTest, ARefusedStageLearnsWhatFewerInFlightNeed) {
                                               FormatBytes(plain))));
   config.engine.schedule.pipeline = "1f1b";  // there are no fewer
   EXPECT_THAT(std::string(CheckMemory(config, plain - 1).message()),
-              testing::Not(HasSubstr("; with")));
+              testing::Not(HasSubstr("; with schedule.pipeline")));
+}
+
+int64_t ArenasOfNode(const JobConfig& config) {
+  int64_t bytes = 0;
+  const auto ranks = ArenasOf(config);
+  for (const RankArenas& rank : *ranks)
+    bytes = std::accumulate(rank.arenas.begin(), rank.arenas.end(), bytes);
+  return bytes;
+}
+
+TEST(CheckMemoryTest, ARefusalSaysWhatRecomputationWouldNeed) {
+  JobConfig config = Config(kTiny, 2);
+  const auto bytes = [&](Recompute recompute) {
+    config.engine.schedule.recompute = recompute;
+    return ArenasOfNode(config);
+  };
+  const int64_t full = bytes(Recompute::kFull), selective = bytes(Recompute::kSelective);
+  const int64_t none = bytes(Recompute::kNone);
+  ASSERT_LT(full, selective);
+  ASSERT_LT(selective, none);
+  const auto refusal = [&](Recompute recompute, int64_t available) {
+    config.engine.schedule.recompute = recompute;
+    return std::string(CheckMemory(config, available).message());
+  };
+  const std::string with = "; with schedule.parameters.recompute ";
+  const std::string for_selective =
+      absl::StrCat(with, "selective at least ", FormatBytes(selective));
+  const std::string for_full = absl::StrCat(with, "full at least ", FormatBytes(full));
+  EXPECT_THAT(refusal(Recompute::kNone, none - 1), testing::EndsWith(for_selective));
+  EXPECT_THAT(refusal(Recompute::kNone, selective - 1), testing::EndsWith(for_full));
+  EXPECT_THAT(refusal(Recompute::kNone, full - 1), testing::EndsWith(for_full));
+  EXPECT_THAT(refusal(Recompute::kSelective, full), testing::EndsWith(for_full));
+  EXPECT_THAT(refusal(Recompute::kFull, full - 1), testing::Not(HasSubstr(with)));
 }
 
 // ---- copies for asynchronous checkpoints
@@ -147,14 +180,6 @@ JobConfig Saving(std::optional<bool> asynchronous) {
 int64_t CopiesOf(const JobConfig& config) {
   const Writers writers(config.engine);
   return writers.BytesOf(0) + writers.BytesOf(1);
-}
-
-int64_t ArenasOfNode(const JobConfig& config) {
-  int64_t bytes = 0;
-  const auto ranks = ArenasOf(config);
-  for (const RankArenas& rank : *ranks)
-    bytes = std::accumulate(rank.arenas.begin(), rank.arenas.end(), bytes);
-  return bytes;
 }
 
 TEST(CopiesTest, OnesThatAreAskedForCountAndTheRefusalNamesTheField) {

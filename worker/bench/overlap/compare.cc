@@ -73,15 +73,15 @@ class Comparer {
   absl::Status Search(const std::string& schedule, std::vector<Candidate>* finalists) {
     std::vector<Candidate> passed;
     std::set<std::string> programs;
-    absl::Status refused;
+    absl::Status refused;  // the first: choices begin with the simplest
     for (Choice& choice : ChoicesOf(options_, schedule)) {
       if (const absl::Status valid = trainer::Validate(choice.spec); !valid.ok()) {
-        refused = valid;
+        refused.Update(valid);
         continue;
       }
       if (const absl::Status set = SetPlan(options_.costs, &choice); !set.ok()) {
         if (options_.costs) return set;
-        refused = set;  // it needs costs; other plans may not
+        refused.Update(set);  // it needs costs; other plans may not
         say_(absl::StrCat(Describe(choice), ": left out: ", set.message()));
         continue;
       }

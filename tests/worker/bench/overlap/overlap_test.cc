@@ -235,8 +235,9 @@ TEST_F(OverlapTest, PlansThatNeedCostsAreLeftOutWithoutThem) {
 }
 
 TEST_F(OverlapTest, AScheduleWithoutAPlanIsAnError) {
-  EXPECT_EQ(RunTwoRanks("--schedules helix --slices 1 --splits 1 --micro-batches 3 --plans found"),
-            1);
+  // Helix has no splits, which is not what is amiss.
+  EXPECT_EQ(
+      RunTwoRanks("--schedules helix --slices 1 --splits 1,2 --micro-batches 3 --plans found"), 1);
   const Json result = Result();
   ASSERT_EQ(result["errors"].size(), 1u);
   EXPECT_THAT(result["errors"][0].get<std::string>(),
