@@ -118,7 +118,7 @@ void MemoryGuard::Look(absl::Duration now, const std::vector<Connection>& open) 
 
 void MemoryGuard::NoteCpuTime(absl::Duration now) {
   const absl::Duration time = surroundings_.CpuTime();
-  if (time - cpu_time_ >= (now - looked_) / 2) busy_at_ = now;
+  if (time - cpu_time_ >= kBusyShare * (now - looked_)) busy_at_ = now;
   cpu_time_ = time;
 }
 

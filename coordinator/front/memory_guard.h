@@ -79,7 +79,9 @@ class MemoryGuard {
   static constexpr int64_t kFloodBytes = limits::kUnreadBytes.value;
   static constexpr absl::Duration kFlood = absl::Milliseconds(250);
   static constexpr absl::Duration kFloodAgain = absl::Milliseconds(50);
-  // Nobody floods a process that uses less than half a core, and nobody is asked, for this long.
+  // A process that uses less of a core is not flooded, and nobody is asked. It is busy for a while
+  // after it has used more. Its cgroup may leave it a quarter of a core.
+  static constexpr double kBusyShare = 0.1;
   static constexpr absl::Duration kBusy = absl::Seconds(1);
 
   // Borrows `surroundings`.

@@ -182,9 +182,9 @@ TEST_F(MemoryGuardTest, WhoeverWasReadOnceMeanwhileIsNotClosed) {
 TEST_F(MemoryGuardTest, NobodyIsAskedWhileTheProcessIsIdle) {
   Work(1, 0);
   world_.waiting[2] = kMi;
-  Work(100, 0.4);
+  Work(100, 0.9 * MemoryGuard::kBusyShare);
   EXPECT_EQ(world_.asked, 0);
-  Work(1, 0.6);
+  Work(1, 1.1 * MemoryGuard::kBusyShare);
   EXPECT_EQ(world_.asked, 3);
   world_.waiting[2] = 0;
   Work(Looks(MemoryGuard::kBusy) + 1, 0);
