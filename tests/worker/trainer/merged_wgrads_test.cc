@@ -67,8 +67,7 @@ TEST(MostMergedWgradsTest, IsTheGreatestDivisorThatFitsTheNode) {
 TEST(MostMergedWgradsTest, WhatDoesNotFitAtAllIsRefusedAsEverywhere) {
   const int64_t available = BytesOf(With(1)) - 1;
   EXPECT_EQ(*MostMergedWgrads(MergedConfig(), available + 1), 1);
-  EXPECT_EQ(MostMergedWgrads(MergedConfig(), available).status(),
-            CheckMemory(*ArenasOf(With(1)), false, available));
+  EXPECT_EQ(MostMergedWgrads(MergedConfig(), available).status(), CheckMemory(With(1), available));
 }
 
 // What ranks with room for so much settle on.
