@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What the compiler makes of each file of kernels, as the table of docs/reference/kernels.md has it
-# (for its toolkit), where no kernel spills but those that `exceptions` names, and what must hold of
-# it with any toolkit: attention uses tensor cores, kernels bound by memory load packs of 16 bytes,
+# What the compiler makes of each kernel, as the table of docs/reference/kernels.md has it (for its
+# toolkit), where none spills but those that `exceptions` names, and what must hold of each file
+# with any toolkit: attention uses tensor cores, kernels bound by memory load packs of 16 bytes,
 # and the emulated link does not spill and fits beside other blocks.
 #
 #   kernel_resources.sh NVCC ARCHITECTURE TABLE CACHE "-I FOLDER..." FILE...
@@ -37,24 +37,25 @@ dropout.cu | BiasResidualRows<ResidualRow<Form<BF16, true, 2>, false>> | 8 | 32 
 END
 }
 # The name of a kernel without namespaces and parameters.
-name_of() { c++filt "$1" | sed 's/^void //; s/(anonymous namespace):://g; s/stretto::\(cuda::\)\?//g; s/(.*//; s/> >/>>/g; s/> >/>>/g'; }
+name_of() { c++filt | sed 's/^void //; s/(anonymous namespace):://g; s/stretto::\(cuda::\)\?//g; s/(.*//; s/> >/>>/g; s/> >/>>/g'; }
 
 cat > "$work/table" <<END
 # Resources of the CUDA kernels
 
-CUDA $version makes this for sm_$architecture. A row has the largest number of any kernel in the file, except:
+CUDA $version makes this for sm_$architecture. A row has all forms of a template: its types, widths and shapes.
+It has the largest number of any form, except:
 
-- HMMA, LDG.128: instructions of tensor cores (HMMA and HGMMA) and loads of 16 bytes, in all kernels.
-- Occupancy: the lowest of any kernel, in blocks as large as its \`__launch_bounds__\`, else of 256
+- HMMA, LDG.128: instructions of tensor cores (HMMA and HGMMA) and loads of 16 bytes, in all forms.
+- Occupancy: the lowest of any form, in blocks as large as its \`__launch_bounds__\`, else of 256
   threads. An SM has 65,536 registers, 64 warps and 228 KiB of shared memory.
 - Link: the number of blocks of \`link.cu\` that fit on an SM beside one such block, the lowest of
-  any kernel.
+  any form.
 
 Shared memory is what a kernel declares, without what a launch adds. Written by
 \`tests/kernels/kernel_resources.sh\` ([why](../design/0056-room-for-collectives.md)).
 
-| file | kernels | registers | stack, bytes | spilled, bytes | shared, bytes | HMMA | LDG.128 | occupancy | link |
-|---|---|---|---|---|---|---|---|---|---|
+| file | kernel | forms | registers | stack, bytes | spilled, bytes | shared, bytes | HMMA | LDG.128 | occupancy | link |
+|---|---|---|---|---|---|---|---|---|---|---|
 END
 failed=0
 : > "$work/spills"
@@ -70,14 +71,18 @@ for file in "$@"; do
   : > "$work/sass"
   ! $disassembles || nvdisasm "$work/kernels.cubin" > "$work/sass" || exit 1
   : > "$work/spilling"
-  row=$(awk -v registers="${link[0]}" -v threads="${link[1]}" -v spilling="$work/spilling" \
-    -f "$here/kernel_resources.awk" "$work/log" "$work/sass")
-  IFS=' |' read -r kernels registers _ spilled _ products loads _ _ beside <<< "$row"
-  ((kernels > 0)) || continue
+  sed -n "s/.*Compiling entry function '\(.*\)' for .*/\1/p" "$work/log" > "$work/symbols"
+  [[ -s $work/symbols ]] || continue
   name=$(basename "$file")
-  echo "| \`$name\` | $row |" >> "$work/table"
+  paste -d' ' "$work/symbols" <(name_of < "$work/symbols" | sed 's/<.*//') > "$work/names"
+  awk -v registers="${link[0]}" -v threads="${link[1]}" -v spilling="$work/spilling" \
+    -f "$here/kernel_resources.awk" "$work/names" "$work/log" "$work/sass" > "$work/rows"
+  sed "s/^\([^ ]*\) /| \`$name\` | \`\1\` /; s/$/ |/" "$work/rows" >> "$work/table"
+  read -r registers spilled products loads beside < <(awk -F'|' -v beside=99 '
+    { if ($3 > registers) registers = $3; spilled += $5; products += $7; loads += $8; if ($10 < beside) beside = $10 }
+    END { print registers + 0, spilled, products, loads, beside + 0 }' "$work/rows")
   while read -r kernel bytes; do
-    echo "$name | $(name_of "$kernel") | $bytes" >> "$work/spills"
+    echo "$name | $(name_of <<< "$kernel") | $bytes" >> "$work/spills"
   done < "$work/spilling"
   if [[ $name == link.cu ]]; then
     ((registers <= link[0] && spilled == 0)) ||
@@ -102,7 +107,7 @@ No other kernel spills. These do:
 $(exceptions | sed 's/^\(.*\) | \(.*\) | \(.*\) | \(.*\)$/| `\1` | `\2` | \3 | \4 |/')
 END
 # The columns of ptxas alone, where there are no others.
-columns() { if $disassembles; then cat "$1"; else cut -d'|' -f1-7 "$1"; fi; }
+columns() { if $disassembles; then cat "$1"; else cut -d'|' -f1-8 "$1"; fi; }
 if [[ ${STRETTO_REWRITE_KERNELS:-} == 1 ]]; then
   $disassembles || { echo "found no nvdisasm beside $nvcc or in PATH: $fetched"; exit 1; }
   cp "$work/table" "$table"
