@@ -63,7 +63,7 @@ std::map<std::string, CollectiveCase> CollectivesOf(const Program& program) {
     for (BufferId& id : next.op.out) take(id);
     const std::string name = absl::StrCat(
         group.name, " ", IsTransfer(op.kind) ? "transfer" : info.name, " ", next.wire_bytes);
-    found.try_emplace(name, std::move(next));
+    ++found.try_emplace(name, std::move(next)).first->second.count;
   }
   return found;
 }

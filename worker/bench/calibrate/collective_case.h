@@ -16,6 +16,7 @@ struct CollectiveCase {
   std::string operation = {};  // OperationKey
   CollectiveKind kind = CollectiveKind::kBarrier;
   int ranks = 0;
+  int count = 0;  // number of such calls in the step
   int64_t wire_bytes = 0;
   IdVector<BufferId, Buffer> buffers = {};
   Op op = {};  // over `buffers`; its group is that of the program

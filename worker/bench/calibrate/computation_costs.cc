@@ -12,26 +12,20 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "proto/base/status_macros.h"
 #include "worker/bench/calibrate/settle.h"
+#include "worker/bench/calibrate/settled_part.h"
 #include "worker/bench/kernels/measure.h"
 #include "worker/trainer/agreement/control.h"
 
 namespace stretto::bench {
 namespace {
 
-// Of the copies of an operation: about what a step touches before it comes back to an activation.
-constexpr int64_t kWorkingSet = int64_t{16} << 20;
 // How long one repeat lasts at least. Operations that wait for memory vary within a few
 // milliseconds.
 constexpr double kLeastSeconds = 0.04;
-// Largest share of the computation of a step whose times need not settle. Operations that wait for
-// memory do not where neighbours on the machine use it, too.
-constexpr double kMostUnsettled = 0.03;
-
 class ComputationCosts {
  public:
   explicit ComputationCosts(MeasuredJob& job) : job_(job) {}
@@ -39,7 +33,7 @@ class ComputationCosts {
   absl::Status Measure(const KernelCase& timed) {
     const int copies = CountFor(timed, kWorkingSet);
     ASSIGN_OR_RETURN(const auto executor,
-                     MakeFilled(timed, CopiesOf(timed, copies), {}, job_.backend()));
+                     MakeFilled(timed, CopiesOf(timed, copies, copies), {}, job_.backend()));
     RETURN_IF_ERROR(executor->Run());  // touches the memory
     const auto measure = [&]() -> absl::StatusOr<std::vector<double>> {
       double seconds = 0, calls = 0;
@@ -57,34 +51,19 @@ class ComputationCosts {
       return absl::OkStatus();
     }
     ASSIGN_OR_RETURN(const Repeats found, Repeat(Values::kTimes, measure));
-    cost = {found.medians[0], found.settled() ? found.spread : 0};
-    seconds_ += cost.value * timed.count;
-    if (found.settled()) return absl::OkStatus();
-    unsettled_seconds_ += cost.value * timed.count;
-    unsettled_.push_back(absl::StrFormat("%s (%.1f %%)", timed.operation, 100 * found.spread));
+    cost = {found.medians[0], found.settled ? found.spread : 0};
+    settled_.Add(timed.operation, found, cost.value * timed.count);
     return absl::OkStatus();
   }
 
-  absl::Status ExpectMostSettled() const {
-    const bool too_many = unsettled_seconds_ > kMostUnsettled * seconds_;
-    ASSIGN_OR_RETURN(const bool failed, trainer::AnyRank(job_.control(), too_many));
-    if (!failed) return absl::OkStatus();
-    if (!too_many) return UnsettledError("found repeats on another rank that differ");
-    return UnsettledError(absl::StrFormat(
-        "found repeats of which the shortest third spread by more than %.0f %% within %d rounds, "
-        "for %.1f %% of the computation of a step, expected for at most %.0f %%: %s",
-        100 * kMostSpread, kMostRounds, 100 * unsettled_seconds_ / seconds_, 100 * kMostUnsettled,
-        absl::StrJoin(unsettled_, "; ")));
-  }
+  absl::Status ExpectMostSettled() const { return settled_.ExpectMost(job_.control()); }
 
   std::map<std::string, CostProfile::Number> costs() && { return std::move(costs_); }
 
  private:
   MeasuredJob& job_;
   std::map<std::string, CostProfile::Number> costs_;
-  // Of all computations, times how often they are in a step.
-  double seconds_ = 0, unsettled_seconds_ = 0;
-  std::vector<std::string> unsettled_;
+  SettledPart settled_{"computation"};
 };
 
 }  // namespace

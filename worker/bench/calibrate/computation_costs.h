@@ -2,6 +2,7 @@
 #pragma once
 // Times of the computations of a calibration.
 
+#include <cstdint>
 #include <map>
 #include <string>
 
@@ -11,6 +12,10 @@
 #include "worker/engine/cost/profile.h"
 
 namespace stretto::bench {
+
+// Bytes of the operands that a computation runs on in turn: about what a step touches before it
+// comes back to an activation.
+inline constexpr int64_t kWorkingSet = int64_t{16} << 20;
 
 // Measures each computation alone, on this rank's core; all ranks at once, as they compute in a
 // step. `computations` are this rank's, by OperationKey, and those of other ranks may be others.

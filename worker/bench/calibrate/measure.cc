@@ -26,6 +26,7 @@
 #include "worker/bench/calibrate/collective_case.h"
 #include "worker/bench/calibrate/computation_costs.h"
 #include "worker/bench/calibrate/settle.h"
+#include "worker/bench/calibrate/settled_part.h"
 #include "worker/bench/common/machine.h"
 #include "worker/bench/common/process_cpu.h"
 #include "worker/bench/kernels/measure.h"
@@ -47,6 +48,8 @@ constexpr double kShortestSettled = 1e-3;
 constexpr int kMostCalls = 64, kMostCollectives = 512;
 // What takes less is over before the other lane has woken up.
 constexpr double kShortestPair = 1e-3;
+// Within how much of the computation of a step what a pair loses must be known.
+constexpr double kMostUncertain = 0.01;
 
 // Returns how many calls of `seconds` each take `least` seconds: 2 to `most`.
 int CallsFor(double seconds, double least, int most) {
@@ -129,6 +132,7 @@ class Calibration {
   }
 
   absl::Status MeasureCollectives() {
+    SettledPart settled("communication");
     for (auto& [name, collective] : collectives_) {
       ASSIGN_OR_RETURN(auto executor, MakeCalls(collective, 1));
       ASSIGN_OR_RETURN(const double once, RunDrained(executor.get()));
@@ -143,11 +147,13 @@ class Calibration {
       if (median < kShortestSettled) {
         alone_[name] = {median, 0};
       } else {
-        ASSIGN_OR_RETURN(const Repeats settled, Settle(name, Values::kTimes, measure));
-        alone_[name] = {settled.medians[0], settled.spread};
+        ASSIGN_OR_RETURN(const Repeats found, Repeat(Values::kTimes, measure));
+        alone_[name] = {found.medians[0], found.settled ? found.spread : 0};
+        settled.Add(name, found, collective.count * alone_[name].value);
       }
       if (collective.ranks > 0) profile_.operations[collective.operation] = alone_[name];
     }
+    RETURN_IF_ERROR(settled.ExpectMost(control()));
     return MeasureLink();
   }
 
@@ -242,6 +248,19 @@ class Calibration {
     return most;
   }
 
+  // Returns which part of the computation of forward and backward the class has.
+  double ShareOf(ComputeClass compute) const {
+    double of_class = 0, all = 0;
+    for (const auto& [key, timed] : computations_) {
+      const Op& op = timed.ops[0];
+      if (op.tag.phase == Phase::kOptimizer) continue;
+      const double seconds = timed.count * profile_.operations.at(key).value;
+      all += seconds;
+      if (ClassOf(op.kind) == compute) of_class += seconds;
+    }
+    return all > 0 ? of_class / all : 0;
+  }
+
   absl::Status MeasurePair(ComputeClass compute, const std::string& name) {
     const CollectiveCase& collective = collectives_[name];
     const KernelCase* timed = MostExpensive(compute);
@@ -259,14 +278,15 @@ class Calibration {
     }
     ASSIGN_OR_RETURN(const double longest, job_->Slowest(reached));
     const int calls = CallsFor(call, longest, kMostCalls);
-    CaseCopies step = CopiesOf(*timed, copies);
+    const int sets = std::min(copies, CountFor(*timed, kWorkingSet));
+    CaseCopies step = CopiesOf(*timed, copies, sets);
     if (collective.ranks > 0) AddCalls(collective, calls, job_->groups(), &step.step);
     SetRank(&step.step);
     Backend& backend = job_->backend();
     ASSIGN_OR_RETURN(const auto together,
                      MakeFilled(*timed, std::move(step), job_->links(), backend));
     ASSIGN_OR_RETURN(const auto computing,
-                     MakeFilled(*timed, CopiesOf(*timed, copies), {}, backend));
+                     MakeFilled(*timed, CopiesOf(*timed, copies, sets), {}, backend));
     ASSIGN_OR_RETURN(const auto moving, MakeCalls(collective, calls));
     // Alone in the same round, so that a machine whose speed drifts does not count as contention.
     const auto repeat = [&]() -> absl::StatusOr<std::vector<double>> {
@@ -283,12 +303,15 @@ class Calibration {
       ASSIGN_OR_RETURN(const double late, job_->Slowest(progress.communication_slowdown()));
       return std::vector<double>{slow, late};
     };
-    ASSIGN_OR_RETURN(const Repeats settled, Settle(what, Values::kRatios, repeat));
+    // All ranks stop after the same round.
+    ASSIGN_OR_RETURN(const double share, job_->Slowest(ShareOf(compute)));
+    const double most_interval = std::max(kMostInterval, kMostUncertain / share);
+    ASSIGN_OR_RETURN(const Repeats settled, Settle(what, repeat, most_interval));
     const auto lost = [](double slowdown) { return 1 - 1 / slowdown; };
     const CollectiveKind kind = KindOf(name);
     profile_.pairs[{compute, kind}] = {
         .contention = {lost(settled.medians[0]), lost(settled.medians[1])},
-        .spread = settled.spread};
+        .spread = settled.spread <= kMostSpread ? settled.spread : 0};
     say_(absl::StrFormat("%s: %.3f and %.3f times as long", what, settled.medians[0],
                          settled.medians[1]));
     return absl::OkStatus();

@@ -39,47 +39,50 @@ absl::Span<const double> IntervalOfMedian(absl::Span<const double> sorted) {
   return sorted.subspan(left_out, sorted.size() - 2 * left_out);
 }
 
-// Returns those of the sorted values whose median is the result.
-absl::Span<const double> AgreedOf(Values kind, absl::Span<const double> sorted) {
-  if (kind == Values::kTimes) return ShortestOf(sorted);
-  const absl::Span<const double> closest = ClosestOf(sorted), interval = IntervalOfMedian(sorted);
-  return SpreadOf(closest) > kMostSpread && SpreadOf(interval) <= kMostSpread / 2 ? interval
-                                                                                  : closest;
-}
-
 }  // namespace
 
-bool Repeats::settled() const { return spread <= kMostSpread; }
-
 absl::StatusOr<Repeats> Repeat(Values kind,
-                               absl::FunctionRef<absl::StatusOr<std::vector<double>>()> measure) {
+                               absl::FunctionRef<absl::StatusOr<std::vector<double>>()> measure,
+                               double most_interval) {
   std::vector<std::vector<double>> rounds;  // by value, sorted
   Repeats found;
-  for (int round = 0; round < kMostRounds; ++round) {
+  for (int round = 0; round < kMostRounds && !found.settled; ++round) {
     ASSIGN_OR_RETURN(const std::vector<double> values, measure());
     rounds.resize(values.size());
-    found = {};
+    found = Repeats();
+    found.settled = round + 1 >= kSettledRounds;
     for (size_t i = 0; i < values.size(); ++i) {
       std::vector<double>& sorted = rounds[i];
       sorted.insert(std::upper_bound(sorted.begin(), sorted.end(), values[i]), values[i]);
-      const absl::Span<const double> agreed = AgreedOf(kind, sorted);
+      absl::Span<const double> agreed =
+          kind == Values::kTimes ? ShortestOf(sorted) : ClosestOf(sorted);
+      bool settled = SpreadOf(agreed) <= kMostSpread;
+      if (kind == Values::kRatios) {
+        const absl::Span<const double> interval = IntervalOfMedian(sorted);
+        found.interval = std::max(found.interval, SpreadOf(interval));
+        if (!settled && SpreadOf(interval) <= most_interval) {
+          agreed = interval;
+          settled = true;
+        }
+      }
+      found.settled = found.settled && settled;
       found.spread = std::max(found.spread, SpreadOf(agreed));
       found.medians.push_back(MedianOf({agreed.begin(), agreed.end()}));
     }
-    if (round + 1 >= kSettledRounds && found.settled()) break;
   }
   return found;
 }
 
-absl::StatusOr<Repeats> Settle(const std::string& what, Values kind,
-                               absl::FunctionRef<absl::StatusOr<std::vector<double>>()> measure) {
-  ASSIGN_OR_RETURN(Repeats found, Repeat(kind, measure));
-  if (found.settled()) return found;
+absl::StatusOr<Repeats> Settle(const std::string& what,
+                               absl::FunctionRef<absl::StatusOr<std::vector<double>>()> measure,
+                               double most_interval) {
+  ASSIGN_OR_RETURN(Repeats found, Repeat(Values::kRatios, measure, most_interval));
+  if (found.settled) return found;
   return UnsettledError(absl::StrFormat(
-      "%s: found repeats of which the %s spread by %.1f %%, expected at most %.0f %% within %d "
-      "rounds",
-      what, kind == Values::kTimes ? "shortest third" : "closest two thirds", 100 * found.spread,
-      100 * kMostSpread, kMostRounds));
+      "%s: found repeats of which the closest two thirds spread by %.1f %% and the interval of the "
+      "median by %.1f %%, expected at most %.0f %% or %.1f %% within %d rounds",
+      what, 100 * found.spread, 100 * found.interval, 100 * kMostSpread, 100 * most_interval,
+      kMostRounds));
 }
 
 absl::StatusOr<double> MedianOfFew(

@@ -7,6 +7,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
+#include "proto/base/spread.h"
 
 namespace stretto::bench {
 
@@ -14,9 +15,13 @@ inline constexpr int kSettledRounds = 5, kMostRounds = 100;
 
 struct Repeats {
   std::vector<double> medians;
-  double spread = 0;  // the largest of the values that agree most
-  bool settled() const;
+  double spread = 0;    // the largest of the values that agree most
+  double interval = 0;  // the largest of the 95 % confidence intervals of ratios' medians
+  bool settled = false;
 };
+
+// Within how much the median of a ratio must be known where its repeats differ.
+inline constexpr double kMostInterval = kMostSpread / 2;
 
 // What a measurement returns. Other work makes a time longer and never shorter, so the shortest
 // times are the undisturbed ones; a ratio of two times can be disturbed either way.
@@ -26,14 +31,16 @@ enum class Values { kTimes, kRatios };
 // agrees in enough of the calls, kSettledRounds at least: times in the shortest third, ratios in
 // the two thirds that are closest. Those that agree spread by at most kMostSpread
 // (proto/base/spread.h), and the medians are theirs. Ratios also agree when the 95 % confidence
-// interval of their median spreads by at most half as much, for machines that never are quiet. After
-// kMostRounds calls it returns what it has, which is not settled. Errors: those of `measure`.
+// interval of their median spreads by at most `most_interval`, for machines that never are quiet.
+// After kMostRounds calls it returns what it has, which is not settled. Errors: those of `measure`.
 absl::StatusOr<Repeats> Repeat(Values kind,
-                               absl::FunctionRef<absl::StatusOr<std::vector<double>>()> measure);
+                               absl::FunctionRef<absl::StatusOr<std::vector<double>>()> measure,
+                               double most_interval = kMostInterval);
 
-// The same. Errors: also UnsettledError, naming `what`.
-absl::StatusOr<Repeats> Settle(const std::string& what, Values kind,
-                               absl::FunctionRef<absl::StatusOr<std::vector<double>>()> measure);
+// The same for ratios. Errors: also UnsettledError, naming `what`.
+absl::StatusOr<Repeats> Settle(const std::string& what,
+                               absl::FunctionRef<absl::StatusOr<std::vector<double>>()> measure,
+                               double most_interval = kMostInterval);
 
 // Returns the median of kSettledRounds first values, which need not agree. Errors: those of
 // `measure`.

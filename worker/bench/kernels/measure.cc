@@ -150,26 +150,30 @@ absl::Status CheckFinite(const KernelCase& timed, Executor& executor) {
 
 }  // namespace
 
-CaseCopies CopiesOf(const KernelCase& timed, int copies) {
+CaseCopies CopiesOf(const KernelCase& timed, int calls, int sets) {
   CaseCopies result;
   StepProgram& step = result.step;
   step.lanes.push_back({"compute"});
-  step.units.push_back({"copies", {}});
+  step.units.push_back({"calls", {}});
   step.instances.emplace_back();
-  IdVector<BufferId, BufferId> at(timed.buffers.size(), -1);  // in the step, of this copy
-  for (int copy = 0; copy < copies; ++copy) {
+  std::vector<IdVector<BufferId, BufferId>> at;  // in the step, by set
+  for (int set = 0; set < sets; ++set) {
+    at.push_back(set == 0 ? IdVector<BufferId, BufferId>(timed.buffers.size(), -1) : at.back());
     for (BufferId id : timed.buffers.ids()) {
-      const bool shared = copy % timed.uses != 0 && absl::c_linear_search(timed.weights, id);
+      const bool shared = set % timed.uses != 0 && absl::c_linear_search(timed.weights, id);
       if (shared) continue;
-      at[id] = step.buffers.next();
+      at[set][id] = step.buffers.next();
       Buffer buffer = timed.buffers[id];
-      absl::StrAppend(&buffer.name, "#", copy);
+      absl::StrAppend(&buffer.name, "#", set);
       step.buffers.push_back(std::move(buffer));
       result.of.push_back(id);
     }
+  }
+  for (int call = 0; call < calls; ++call) {
+    const IdVector<BufferId, BufferId>& buffers = at[call % sets];
     for (Op op : timed.ops) {
-      for (BufferId& id : op.in) id = at[id];
-      for (BufferId& id : op.out) id = at[id];
+      for (BufferId& id : op.in) id = buffers[id];
+      for (BufferId& id : op.out) id = buffers[id];
       step.units[0].ops.push_back(std::move(op));
     }
   }
@@ -219,7 +223,8 @@ double SpanSeconds(absl::Span<const Interval> intervals) {
 absl::StatusOr<double> TimeOf(const KernelCase& timed, const KernelTiming& timing,
                               Backend& backend) {
   const int copies = CountFor(timed, timing.working_set);
-  ASSIGN_OR_RETURN(const auto executor, MakeFilled(timed, CopiesOf(timed, copies), {}, backend));
+  ASSIGN_OR_RETURN(const auto executor,
+                   MakeFilled(timed, CopiesOf(timed, copies, copies), {}, backend));
   std::vector<double> seconds;
   for (int run = 0; run < timing.warm_up + timing.repeats; ++run) {
     RETURN_IF_ERROR(executor->Run());

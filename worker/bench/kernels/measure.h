@@ -12,15 +12,16 @@
 
 namespace stretto::bench {
 
-// Copies of a case as a step of one unit, each on buffers of its own, so that operands come from
-// memory and not from a cache. `uses` copies in a row share the weights.
+// Calls of a case as a step of one unit, on `sets` sets of buffers in turn, so that operands come
+// from memory and not from a cache. `uses` sets in a row share the weights.
 struct CaseCopies {
   StepProgram step;
   IdVector<BufferId, BufferId> of;  // the buffer of the case, by buffer of the step
 };
-CaseCopies CopiesOf(const KernelCase& timed, int copies);
+CaseCopies CopiesOf(const KernelCase& timed, int calls, int sets);
 
-// Returns how many copies take `working_set` bytes together: 2 to 64, or `uses` if that is more.
+// Returns how many sets of buffers take `working_set` bytes together: 2 to 64, or `uses` if that is
+// more.
 int CountFor(const KernelCase& timed, int64_t working_set);
 
 // Makes an executor of copies of a case, and of what was added to their step since, with random and

@@ -31,6 +31,8 @@ TEST(CollectiveCaseTest, WhatIsAlikeIsOneCaseAndMembersAgreeOnItsName) {
 
   ASSERT_EQ(cases.size(), 3u);
   EXPECT_EQ(cases.at("tp all_reduce 64").ranks, 2);
+  EXPECT_EQ(cases.at("tp all_reduce 64").count, 2);
+  EXPECT_EQ(cases.at("tp all_gather 128").count, 1);
   EXPECT_EQ(cases.at("tp all_reduce 64").buffers.size(), 1u);
   EXPECT_EQ(cases.at("tp all_gather 128").kind, CollectiveKind::kAllGather);
   EXPECT_EQ(cases.at("tp all_gather 128").buffers.size(), 2u);

@@ -115,7 +115,7 @@ TEST(CasesTest, CopiesInARowShareTheWeights) {
   const std::vector<KernelCase> cases = OperationsOf(BuildPlan(spec, 0)->program);
   const KernelCase& qkv = *Find(cases, "gemm f32[32,32] f32[96,32]");
 
-  const CaseCopies copies = CopiesOf(qkv, 5);
+  const CaseCopies copies = CopiesOf(qkv, 5, 5);
 
   const IdVector<OpId, Op>& ops = copies.step.units[0].ops;
   ASSERT_EQ(ops.size(), 5u);
@@ -126,6 +126,21 @@ TEST(CasesTest, CopiesInARowShareTheWeights) {
   EXPECT_EQ(copies.of[ops[3].out[0]], qkv.ops[0].out[0]);
   EXPECT_EQ(CountFor(qkv, 1), 2);
   EXPECT_EQ(CountFor(qkv, int64_t{1} << 40), 64);
+}
+
+TEST(CasesTest, MoreCallsThanSetsTakeTheSetsInTurn) {
+  const std::vector<KernelCase> cases = OperationsOf(BuildPlan(Spec(), 0)->program);
+  const KernelCase& adamw = *Find(cases, "adamw");
+
+  const CaseCopies copies = CopiesOf(adamw, 5, 2);
+
+  const IdVector<OpId, Op>& ops = copies.step.units[0].ops;
+  ASSERT_EQ(ops.size(), 5u);
+  EXPECT_EQ(copies.step.buffers.size(), 2 * adamw.buffers.size());
+  EXPECT_NE(ops[0].in, ops[1].in);
+  EXPECT_EQ(ops[0].in, ops[2].in);
+  EXPECT_EQ(ops[1].in, ops[3].in);
+  EXPECT_EQ(ops[0].out, ops[4].out);
 }
 
 TEST(CasesTest, LimitsCountWhatTheyMove) {
