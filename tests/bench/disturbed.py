@@ -3,17 +3,27 @@
 
 
 def add(report, name, seconds):
-    """Adds a variant of the peer to the disturbed programs of a report of stretto-bench, if it is
-    one by the report's own limit."""
+    """Adds a variant of the peer to the peer's disturbed programs if it is one by the limit of the
+    report of stretto-bench."""
     spread = max(seconds) / min(seconds) - 1
     if spread > report["most_spread"]:
-        report["disturbed"].append({"program": f"torch {name}", "spread": spread})
+        report["peer"].setdefault("disturbed", []).append(
+            {"program": f"torch {name}", "spread": spread})
+
+
+def of_peer(report):
+    """The disturbed programs of the peer, if there is one."""
+    return (report["peer"] or {}).get("disturbed", [])
 
 
 def text(report):
     """The lines of stretto-bench about a disturbed run; empty without any."""
+    peers = of_peer(report)
     lines = [f"disturbed: rounds of {each['program']} differ by {each['spread']:.1%}, expected at "
-             f"most {report['most_spread']:.0%}" for each in report["disturbed"]]
-    if lines:
+             f"most {report['most_spread']:.0%}" for each in report["disturbed"] + peers]
+    if report["disturbed"]:
         lines.append("The run was disturbed: it has no ratios. Repeat it on an idle machine.")
+    elif peers:
+        lines.append("The peer was disturbed: nothing is compared with it. Repeat the run on an "
+                     "idle machine.")
     return "\n".join(lines)

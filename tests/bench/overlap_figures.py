@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The figures of a run of overlap_link.sh that has a schedule that weaves, beside what they must be
 and what we aim at. They are computed from the report's own rows, and empty if the run was disturbed.
+The one that compares with a peer is empty if the peer was.
 """
 
+import disturbed
 import prediction_errors
 
 ALONE = "micro-batches of one sequence, x about 1"
@@ -36,6 +38,8 @@ def plans_compared(woven):
 
 
 def peer_async(report):
+    if disturbed.of_peer(report):
+        return None
     variants = (report["peer"] or {}).get("variants", [])
     return next((v for v in variants if v["name"] == "async" and "skipped" not in v), None)
 

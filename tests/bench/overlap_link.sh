@@ -12,8 +12,9 @@ usage() {
 usage: tests/bench/overlap_link.sh --gbps RATE [FLAGS] [-- FLAGS OF stretto-bench]
 Measures the schedules on a link of RATE Gbit/s (1 or 0.5, say) between two ranks on this machine,
 prints a table and writes JSON. Needs root, two cores, ip, tc, taskset and python3; 3 GB of memory
-for the default work, a quarter of an hour for all schedules. With tp2 it calibrates
-first; if that does not settle, the column "simulated" is empty, and no plan is found.
+for the default work, a quarter of an hour for all schedules. With tp2 and pp2 it calibrates
+first; if that does not settle, tp2 predicts no step and finds no plan, and pp2 simulates with
+what it measures itself.
   --gbps RATE         of the link, each direction, frames included
   --json FILE         what was measured (default: overlap.json)
   --layout tp2|pp2|dp2  two ranks that share every layer, and the schedules for them; two stages,
@@ -116,9 +117,9 @@ json.dump(report, open(sys.argv[1], "w"), indent=2)
 ours = min(report[sys.argv[2]], key=lambda v: v["step_seconds"])
 for v in after.get("variants", [{"name": "", **after}]):
     print(f"torch {v['name']}: " + (v.get("skipped") or f"{v['step_seconds']:.3f} s" + (
-        "" if report["disturbed"] else f", {v['step_seconds'] / ours['step_seconds']:.3f} of the "
+        "" if report["disturbed"] or disturbed.of_peer(report) else f", {v['step_seconds'] / ours['step_seconds']:.3f} of the "
         f"time of {ours.get('name') or ours['order']}")))
-if report["disturbed"]:
+if report["disturbed"] or disturbed.of_peer(report):
     print(disturbed.text(report))
 PYTHON
 }
@@ -143,7 +144,8 @@ make_pair "$gbps" || fail 77 "network namespaces or the tbf queue cannot be made
 case $layout in
   pp2)
     [[ -n $peer ]] || same+=(--wire "$wire")
-    measure_beside torch_pipeline.py orders pipeline --pp 2
+    calibrate pipeline --pp 2
+    measure_beside torch_pipeline.py orders pipeline --pp 2 "${costs[@]}"
     exit
     ;;
   dp2)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# overlap_report.py on made-up reports: its table, its figures, and none of a disturbed run.
+# overlap_report.py on made-up reports: its table, its figures, and none of a disturbed run or peer.
 set -uo pipefail
 
 here=$(dirname "${BASH_SOURCE[0]}")
@@ -35,13 +35,19 @@ json.dump({
     "schedules": schedules}, open(file, "w"))
 PYTHON
 }
-python3 - "$scratch/peer" <<'PYTHON'
+made_up_peer() { # FILE SPREAD: of the rounds of its async
+  python3 - "$@" <<'PYTHON'
 import json, sys
+file, spread = sys.argv[1:]
 variants = [{"name": name, "t_step": t, "t_forward": t / 3, "t_backward": 2 * t / 3,
              "t_optimizer": 0.1, "tokens_per_second": 400, "loss_first": 6.2,
-             "samples": [[t / 3, 2 * t / 3, t, 0.1]]} for name, t in (("sync", 20.0), ("async", 17.0))]
-json.dump({"version": "2", "loss_expected_first": 6.2, "variants": variants}, open(sys.argv[1], "w"))
+             "samples": [[t / 3, 2 * t / 3, t * times, 0.1] for times in rounds]}
+            for name, t, rounds in (("sync", 20.0, [1]), ("async", 17.0, [1, 1, 1 + float(spread)]))]
+json.dump({"version": "2", "loss_expected_first": 6.2, "variants": variants}, open(file, "w"))
 PYTHON
+}
+made_up_peer "$scratch/peer" 0
+made_up_peer "$scratch/disturbed-peer" 0.2
 report() { # FILE PEER...
   python3 -B "$here/overlap_report.py" --burst 1000 --out "$scratch/out" "$@"
 }
@@ -85,6 +91,18 @@ expect "has no ideal" figure "helix, found plan / t_ideal_pairs" - at most 1.12
 expect "no domino_row" figure "faster than the best domino_row" - at least 5 %
 expect "and no errors" figure "predictions, median" - at most 2 %
 expect "and says so" grep -q "The run was disturbed: it has no ratios." "$scratch/said"
+
+expect "a disturbed peer" exits_with 0 report "$scratch/all" "$scratch/disturbed-peer"
+expect "is named" grep -q "disturbed: rounds of torch async differ by 20.0%" "$scratch/said"
+expect "and compared with nothing" figure "speed-up over PyTorch, async" - above 1
+expect "which is said" grep -q "The peer was disturbed: nothing is compared with it." "$scratch/said"
+expect "ours has its ratios" figure "helix, found plan / t_ideal_pairs" 1.111 at most 1.12
+expect "and no speed-up" python3 - "$scratch/out" <<'PYTHON'
+import json, sys
+report = json.load(open(sys.argv[1]))
+assert not report["disturbed"] and report["peer"]["disturbed"][0]["program"] == "torch async", report
+assert all(s["peer"]["speed_up"] is None for s in report["schedules"]), report["schedules"]
+PYTHON
 
 made_up "$scratch/none" 0 row
 expect "a report without a schedule that weaves" exits_with 0 report "$scratch/none"
