@@ -26,6 +26,7 @@ namespace {
 // How long one repeat lasts at least. Operations that wait for memory vary within a few
 // milliseconds.
 constexpr double kLeastSeconds = 0.04;
+
 class ComputationCosts {
  public:
   explicit ComputationCosts(MeasuredJob& job) : job_(job) {}

@@ -3,6 +3,7 @@
 // How much of a step has settled times.
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
