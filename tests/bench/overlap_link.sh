@@ -134,7 +134,7 @@ calibrate() {
     "${only_bench[@]}" || code=$?
   case $code in
     0) costs=(--costs "$scratch/costs") ;;
-    3) echo "$ME: the calibration did not settle, so no step is predicted and no plan found" >&2 ;;
+    3) echo "$ME: the calibration did not settle: no step is predicted from it, and no plan found" >&2 ;;
     *) fail "$code" "stretto-bench calibrate failed" ;;
   esac
 }
