@@ -16,14 +16,18 @@ def of_peer(report):
     return (report["peer"] or {}).get("disturbed", [])
 
 
+def programs(report):
+    """All of them. With any there is nothing to compare with the peer."""
+    return report["disturbed"] + of_peer(report)
+
+
 def text(report):
     """The lines of stretto-bench about a disturbed run; empty without any."""
-    peers = of_peer(report)
     lines = [f"disturbed: rounds of {each['program']} differ by {each['spread']:.1%}, expected at "
-             f"most {report['most_spread']:.0%}" for each in report["disturbed"] + peers]
+             f"most {report['most_spread']:.0%}" for each in programs(report)]
     if report["disturbed"]:
         lines.append("The run was disturbed: it has no ratios. Repeat it on an idle machine.")
-    elif peers:
+    elif lines:
         lines.append("The peer was disturbed: nothing is compared with it. Repeat the run on an "
                      "idle machine.")
     return "\n".join(lines)

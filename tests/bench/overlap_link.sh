@@ -117,9 +117,10 @@ json.dump(report, open(sys.argv[1], "w"), indent=2)
 ours = min(report[sys.argv[2]], key=lambda v: v["step_seconds"])
 for v in after.get("variants", [{"name": "", **after}]):
     print(f"torch {v['name']}: " + (v.get("skipped") or f"{v['step_seconds']:.3f} s" + (
-        "" if report["disturbed"] or disturbed.of_peer(report) else f", {v['step_seconds'] / ours['step_seconds']:.3f} of the "
+        "" if disturbed.programs(report) else
+        f", {v['step_seconds'] / ours['step_seconds']:.3f} of the "
         f"time of {ours.get('name') or ours['order']}")))
-if report["disturbed"] or disturbed.of_peer(report):
+if disturbed.programs(report):
     print(disturbed.text(report))
 PYTHON
 }

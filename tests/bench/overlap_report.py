@@ -109,7 +109,7 @@ def print_report(report):
         print(table(report))
     if report["figures"]:
         print(overlap_figures.text(report["figures"], s["t_comm"] / s["t_comp"]))
-    if report["disturbed"] or disturbed.of_peer(report):
+    if disturbed.programs(report):
         print(disturbed.text(report))
     peer = report["peer"]
     if peer is None:
@@ -142,8 +142,7 @@ def main():
         if "skipped" not in v:
             disturbed.add(report, v["name"], [row[2] for row in v["samples"]])
     for result in report["schedules"]:
-        result["peer"] = compare(result, report["peer"],
-                                 bool(report["disturbed"] or disturbed.of_peer(report)))
+        result["peer"] = compare(result, report["peer"], bool(disturbed.programs(report)))
     report["figures"] = overlap_figures.figures(report)
     if report["least_collective_bytes"] < LEAST_BURSTS * o.burst:
         report["errors"].append(

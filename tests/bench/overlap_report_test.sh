@@ -95,7 +95,7 @@ expect "and says so" grep -q "The run was disturbed: it has no ratios." "$scratc
 expect "a disturbed peer" exits_with 0 report "$scratch/all" "$scratch/disturbed-peer"
 expect "is named" grep -q "disturbed: rounds of torch async differ by 20.0%" "$scratch/said"
 expect "and compared with nothing" figure "speed-up over PyTorch, async" - above 1
-expect "which is said" grep -q "The peer was disturbed: nothing is compared with it." "$scratch/said"
+expect "the report names the reason" grep -q "The peer was disturbed: nothing is compared with it." "$scratch/said"
 expect "ours has its ratios" figure "helix, found plan / t_ideal_pairs" 1.111 at most 1.12
 expect "and no speed-up" python3 - "$scratch/out" <<'PYTHON'
 import json, sys

@@ -39,6 +39,23 @@ absl::Span<const double> IntervalOfMedian(absl::Span<const double> sorted) {
   return sorted.subspan(left_out, sorted.size() - 2 * left_out);
 }
 
+struct Agreement {
+  absl::Span<const double> values;  // whose median is the result
+  bool settled = false;
+  double interval = 0;  // of a ratio's median
+};
+
+Agreement AgreementOf(Values kind, absl::Span<const double> sorted, double most_interval) {
+  const absl::Span<const double> agreed =
+      kind == Values::kTimes ? ShortestOf(sorted) : ClosestOf(sorted);
+  const bool settled = SpreadOf(agreed) <= kMostSpread;
+  if (kind == Values::kTimes) return {.values = agreed, .settled = settled};
+  const absl::Span<const double> interval = IntervalOfMedian(sorted);
+  const double spread = SpreadOf(interval);
+  if (settled || spread > most_interval) return {agreed, settled, spread};
+  return {interval, true, spread};
+}
+
 }  // namespace
 
 absl::StatusOr<Repeats> Repeat(Values kind,
@@ -54,20 +71,11 @@ absl::StatusOr<Repeats> Repeat(Values kind,
     for (size_t i = 0; i < values.size(); ++i) {
       std::vector<double>& sorted = rounds[i];
       sorted.insert(std::upper_bound(sorted.begin(), sorted.end(), values[i]), values[i]);
-      absl::Span<const double> agreed =
-          kind == Values::kTimes ? ShortestOf(sorted) : ClosestOf(sorted);
-      bool settled = SpreadOf(agreed) <= kMostSpread;
-      if (kind == Values::kRatios) {
-        const absl::Span<const double> interval = IntervalOfMedian(sorted);
-        found.interval = std::max(found.interval, SpreadOf(interval));
-        if (!settled && SpreadOf(interval) <= most_interval) {
-          agreed = interval;
-          settled = true;
-        }
-      }
-      found.settled = found.settled && settled;
-      found.spread = std::max(found.spread, SpreadOf(agreed));
-      found.medians.push_back(MedianOf({agreed.begin(), agreed.end()}));
+      const Agreement agreed = AgreementOf(kind, sorted, most_interval);
+      found.settled = found.settled && agreed.settled;
+      found.spread = std::max(found.spread, SpreadOf(agreed.values));
+      found.interval = std::max(found.interval, agreed.interval);
+      found.medians.push_back(MedianOf({agreed.values.begin(), agreed.values.end()}));
     }
   }
   return found;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/bench/calibrate/settled_part.h"
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "proto/base/status_macros.h"
