@@ -100,4 +100,12 @@ Progress ProgressOf(absl::Span<const Interval> intervals, size_t copies, double 
           .communication = CountWithin(calls, both) * communication_alone};
 }
 
+bool AreOfTwoSizes(double shorter, double longer) { return longer >= 1.5 * shorter; }
+
+double TurnOf(const CollectiveBeside& shorter, const CollectiveBeside& longer) {
+  const double least = shorter.seconds * shorter.slowdown, most = longer.seconds * longer.slowdown;
+  const double slope = std::max(1.0, (most - least) / (longer.seconds - shorter.seconds));
+  return std::max(0.0, least - slope * shorter.seconds);
+}
+
 }  // namespace stretto::bench

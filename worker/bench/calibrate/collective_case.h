@@ -47,4 +47,18 @@ struct Progress {
 Progress ProgressOf(absl::Span<const Interval> intervals, size_t copies, double compute_alone,
                     double communication_alone);
 
+// A collective beside a computation that lasts longer.
+struct CollectiveBeside {
+  double seconds = 0;   // alone
+  double slowdown = 1;  // how many times as long it takes
+};
+
+// Whether two collectives differ enough in time to tell a wait from a rate.
+bool AreOfTwoSizes(double shorter, double longer);
+
+// Returns the seconds that collectives of one kind lose beside the computation however large they
+// are, by the line through the two, which are of two sizes. At least 0, and so much that none is
+// faster than alone.
+double TurnOf(const CollectiveBeside& shorter, const CollectiveBeside& longer);
+
 }  // namespace stretto::bench

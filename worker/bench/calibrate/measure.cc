@@ -3,17 +3,15 @@
 // Connects the ranks as a job does. First each rank measures its own computations, all ranks at
 // once, as they compute in a step. Everything after that is in lockstep: collectives alone on a
 // drained link; the largest of them for the CPU that it takes and for what an idle link saves up;
-// then, for each class of computations and kind of collective, the class's most expensive operation
-// beside the kind's largest collective. At last the ranks exchange their costs.
+// then pairs (pair_costs.h). At last the ranks exchange their costs.
 
 #include "worker/bench/calibrate/measure.h"
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <map>
 #include <memory>
-#include <set>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -23,13 +21,15 @@
 #include "absl/strings/str_split.h"
 #include "proto/base/status_macros.h"
 #include "proto/base/version.h"
+#include "worker/bench/calibrate/collective_calls.h"
 #include "worker/bench/calibrate/collective_case.h"
 #include "worker/bench/calibrate/computation_costs.h"
+#include "worker/bench/calibrate/pair_costs.h"
 #include "worker/bench/calibrate/settle.h"
 #include "worker/bench/calibrate/settled_part.h"
 #include "worker/bench/common/machine.h"
 #include "worker/bench/common/process_cpu.h"
-#include "worker/bench/kernels/measure.h"
+#include "worker/bench/kernels/cases.h"
 #include "worker/bench/overlap/drain_link.h"
 #include "worker/bench/ranks/measured_job.h"
 #include "worker/engine/cost/median.h"
@@ -40,22 +40,10 @@
 namespace stretto::bench {
 namespace {
 
-// How long one repeat of a collective and of a pair lasts at least, if that many calls suffice.
-constexpr double kLeastCollectiveSeconds = 0.05, kLeastPairSeconds = 0.2;
 // Shorter collectives are latency alone. It depends on how soon threads wake up, which does not
 // settle even on an idle machine, and is a small part of a step.
 constexpr double kShortestSettled = 1e-3;
-constexpr int kMostCalls = 64, kMostCollectives = 512;
-// What takes less is over before the other lane has woken up.
-constexpr double kShortestPair = 1e-3;
-// Within how much of the computation of a step what a pair loses must be known.
-constexpr double kMostUncertain = 0.01;
-
-// Returns how many calls of `seconds` each take `least` seconds: 2 to `most`.
-int CallsFor(double seconds, double least, int most) {
-  return seconds * most < least ? most
-                                : static_cast<int>(std::max(2.0, std::ceil(least / seconds)));
-}
+constexpr int kMostCollectives = 512;
 
 class Calibration {
  public:
@@ -65,6 +53,7 @@ class Calibration {
 
   absl::StatusOr<CostProfile> Run() {
     ASSIGN_OR_RETURN(job_, MeasuredJob::Connect(specs_, ranks_));
+    calls_.emplace(*job_, specs_[0].world_size());
     ASSIGN_OR_RETURN(profile_.machine, CpuKind());
     profile_.build = kBuildVersion;
     RETURN_IF_ERROR(CollectCases());
@@ -72,7 +61,13 @@ class Calibration {
                          collectives_.size()));
     ASSIGN_OR_RETURN(profile_.operations, MeasureComputations(computations_, *job_));
     RETURN_IF_ERROR(MeasureCollectives());
-    if (profile_.has_link()) RETURN_IF_ERROR(MeasurePairs());
+    if (profile_.has_link()) {
+      ASSIGN_OR_RETURN(profile_.pairs, MeasurePairs({.computations = computations_,
+                                                     .operations = profile_.operations,
+                                                     .collectives = collectives_,
+                                                     .collective_seconds = alone_},
+                                                    *job_, *calls_, say_));
+    }
     return Merge();
   }
 
@@ -106,40 +101,15 @@ class Calibration {
     return absl::OkStatus();
   }
 
-  // Returns an executor of `calls` in sequence; null on a rank that does not take part.
-  absl::StatusOr<std::unique_ptr<Executor>> MakeCalls(const CollectiveCase& collective, int calls) {
-    if (collective.ranks == 0) return nullptr;
-    CaseCopies none;
-    none.step.lanes.push_back({"compute"});
-    AddCalls(collective, calls, job_->groups(), &none.step);
-    SetRank(&none.step);
-    return MakeFilled(KernelCase{}, std::move(none), job_->links(), job_->backend());
-  }
-
-  void SetRank(StepProgram* step) const {
-    step->rank = job_->rank();
-    step->world_size = specs_[0].world_size();
-  }
-
-  // Runs it on a drained link and returns its seconds, of the slowest rank.
-  absl::StatusOr<double> RunDrained(Executor* executor) {
-    RETURN_IF_ERROR(DrainLink(control()));
-    return RunNow(executor);
-  }
-  absl::StatusOr<double> RunNow(Executor* executor) {
-    if (executor != nullptr) RETURN_IF_ERROR(executor->Run());
-    return job_->Slowest(executor == nullptr ? 0 : SpanSeconds(executor->intervals()));
-  }
-
   absl::Status MeasureCollectives() {
     SettledPart settled("communication");
     for (auto& [name, collective] : collectives_) {
-      ASSIGN_OR_RETURN(auto executor, MakeCalls(collective, 1));
-      ASSIGN_OR_RETURN(const double once, RunDrained(executor.get()));
+      ASSIGN_OR_RETURN(auto executor, calls_->Make(collective, 1));
+      ASSIGN_OR_RETURN(const double once, calls_->RunDrained(executor.get()));
       const int calls = CallsFor(once, kLeastCollectiveSeconds, kMostCollectives);
-      ASSIGN_OR_RETURN(executor, MakeCalls(collective, calls));
+      ASSIGN_OR_RETURN(executor, calls_->Make(collective, calls));
       const auto measure = [&]() -> absl::StatusOr<std::vector<double>> {
-        ASSIGN_OR_RETURN(const double seconds, RunDrained(executor.get()));
+        ASSIGN_OR_RETURN(const double seconds, calls_->RunDrained(executor.get()));
         return std::vector<double>{seconds / calls};
       };
       // One call is not enough to judge by: a collective of a few bytes can take a millisecond once.
@@ -186,16 +156,16 @@ class Calibration {
 
   // What a collective takes of the CPU, and what it saves on a link that was idle as long.
   absl::Status MeasureShares(const std::string& name) {
-    ASSIGN_OR_RETURN(const auto executor, MakeCalls(collectives_[name], 1));
+    ASSIGN_OR_RETURN(const auto executor, calls_->Make(collectives_[name], 1));
     std::vector<double> cpu, saved;
     for (int round = 0; round < kSettledRounds; ++round) {
       RETURN_IF_ERROR(DrainLink(control()));
       const double begin = ProcessCpuSeconds();
-      ASSIGN_OR_RETURN(const double drained, RunNow(executor.get()));
+      ASSIGN_OR_RETURN(const double drained, calls_->Run(executor.get()));
       cpu.push_back(executor == nullptr ? 0 : (ProcessCpuSeconds() - begin) / drained);
       std::this_thread::sleep_for(std::chrono::duration<double>(drained));
       RETURN_IF_ERROR(control().Run(Collective::Barrier()));
-      ASSIGN_OR_RETURN(const double rested, RunNow(executor.get()));
+      ASSIGN_OR_RETURN(const double rested, calls_->Run(executor.get()));
       saved.push_back(drained - rested);
     }
     constexpr double kLeastShare = 1e-6, kMostShare = 0.95;
@@ -210,118 +180,6 @@ class Calibration {
   }
   static LinkSteps StepsOf(const CollectiveCase& collective) {
     return LinkStepsOf(collective.kind, collective.ranks, collective.wire_bytes);
-  }
-
-  absl::Status MeasurePairs() {
-    // Of each kind the shortest that is long enough, which all ranks agree on, else the longest. A
-    // repeat takes three times as long as its collective, and a pair up to kMostRounds repeats.
-    const auto suits_better = [&](const std::string& a, const std::string& b) {
-      const double mine = alone_[a].value, other = alone_[b].value;
-      const bool enough = mine >= kLeastCollectiveSeconds;
-      if (enough != (other >= kLeastCollectiveSeconds)) return enough;
-      return enough ? mine < other : mine > other;
-    };
-    std::map<CollectiveKind, std::string> taken;
-    for (const auto& [name, collective] : collectives_) {
-      std::string& found = taken[KindOf(name)];
-      if (found.empty() || suits_better(name, found)) found = name;
-    }
-    for (ComputeClass compute : kComputeClasses) {
-      for (const auto& [kind, name] : taken) RETURN_IF_ERROR(MeasurePair(compute, name));
-    }
-    return absl::OkStatus();
-  }
-
-  // Returns the operation of forward and backward that takes most of a step in its class; null if
-  // this rank has none.
-  const KernelCase* MostExpensive(ComputeClass compute) const {
-    const KernelCase* most = nullptr;
-    double seconds = 0;
-    for (const auto& [key, timed] : computations_) {
-      const Op& op = timed.ops[0];
-      if (ClassOf(op.kind) != compute || op.tag.phase == Phase::kOptimizer) continue;
-      const double found = timed.count * profile_.operations.at(key).value;
-      if (found <= seconds) continue;
-      most = &timed;
-      seconds = found;
-    }
-    return most;
-  }
-
-  // Returns which part of the computation of forward and backward the class has.
-  double ShareOf(ComputeClass compute) const {
-    double of_class = 0, all = 0;
-    for (const auto& [key, timed] : computations_) {
-      const Op& op = timed.ops[0];
-      if (op.tag.phase == Phase::kOptimizer) continue;
-      const double seconds = timed.count * profile_.operations.at(key).value;
-      all += seconds;
-      if (ClassOf(op.kind) == compute) of_class += seconds;
-    }
-    return all > 0 ? of_class / all : 0;
-  }
-
-  absl::Status MeasurePair(ComputeClass compute, const std::string& name) {
-    const CollectiveCase& collective = collectives_[name];
-    const KernelCase* timed = MostExpensive(compute);
-    const std::string what = absl::StrCat(NameOf(compute), " beside ", name);
-    const double call = alone_[name].value,
-                 operation = timed == nullptr ? 0 : profile_.operations.at(timed->operation).value;
-    const double wanted = std::max({kLeastPairSeconds, 3 * call, 3 * operation});
-    const int copies = CallsFor(operation, wanted, kMostCalls);
-    const double reached = copies * operation;
-    ASSIGN_OR_RETURN(const bool too_short,
-                     trainer::AnyRank(control(), std::min(reached, call) < kShortestPair));
-    if (too_short) {
-      say_(absl::StrCat(what, ": too short to be measured, the default holds"));
-      return absl::OkStatus();
-    }
-    ASSIGN_OR_RETURN(const double longest, job_->Slowest(reached));
-    const int calls = CallsFor(call, longest, kMostCalls);
-    const int sets = std::min(copies, CountFor(*timed, kWorkingSet));
-    CaseCopies step = CopiesOf(*timed, copies, sets);
-    if (collective.ranks > 0) AddCalls(collective, calls, job_->groups(), &step.step);
-    SetRank(&step.step);
-    Backend& backend = job_->backend();
-    ASSIGN_OR_RETURN(const auto together,
-                     MakeFilled(*timed, std::move(step), job_->links(), backend));
-    ASSIGN_OR_RETURN(const auto computing,
-                     MakeFilled(*timed, CopiesOf(*timed, copies, sets), {}, backend));
-    ASSIGN_OR_RETURN(const auto moving, MakeCalls(collective, calls));
-    // Alone in the same round, so that a machine whose speed drifts does not count as contention.
-    const auto repeat = [&]() -> absl::StatusOr<std::vector<double>> {
-      RETURN_IF_ERROR(computing->Run());
-      ASSIGN_OR_RETURN(const double move, RunDrained(moving.get()));
-      RETURN_IF_ERROR(DrainLink(control()));
-      RETURN_IF_ERROR(together->Run());
-      Progress progress{.seconds = 1, .compute = 1, .communication = 1};
-      if (collective.ranks > 0) {
-        progress = ProgressOf(together->intervals(), static_cast<size_t>(copies),
-                              SpanSeconds(computing->intervals()) / copies, move / calls);
-      }
-      ASSIGN_OR_RETURN(const double slow, job_->Slowest(progress.compute_slowdown()));
-      ASSIGN_OR_RETURN(const double late, job_->Slowest(progress.communication_slowdown()));
-      return std::vector<double>{slow, late};
-    };
-    // All ranks stop after the same round.
-    ASSIGN_OR_RETURN(const double share, job_->Slowest(ShareOf(compute)));
-    const double most_interval = std::max(kMostInterval, kMostUncertain / share);
-    ASSIGN_OR_RETURN(const Repeats settled, Settle(what, repeat, most_interval));
-    const auto lost = [](double slowdown) { return 1 - 1 / slowdown; };
-    const CollectiveKind kind = KindOf(name);
-    profile_.pairs[{compute, kind}] = {
-        .contention = {lost(settled.medians[0]), lost(settled.medians[1])},
-        .spread = settled.spread <= kMostSpread ? settled.spread : 0};
-    say_(absl::StrFormat("%s: %.3f and %.3f times as long", what, settled.medians[0],
-                         settled.medians[1]));
-    return absl::OkStatus();
-  }
-
-  // Of a name in `collectives_`.
-  static CollectiveKind KindOf(const std::string& name) {
-    const std::vector<std::string> words = absl::StrSplit(name, ' ');
-    const OpInfo* info = FindOp(words[1]);
-    return info == nullptr ? CollectiveKind::kBroadcast : info->collective;
   }
 
   // Takes the longest time of every operation, and what only other ranks have.
@@ -342,6 +200,7 @@ class Calibration {
   const RankFlags& ranks_;
   const std::function<void(const std::string&)>& say_;
   std::unique_ptr<MeasuredJob> job_;
+  std::optional<CollectiveCalls> calls_;               // of the job
   std::map<std::string, KernelCase> computations_;     // by OperationKey
   std::map<std::string, CollectiveCase> collectives_;  // of all ranks; of no ranks if not of this
   std::map<std::string, CostProfile::Number> alone_;   // of collectives, by name

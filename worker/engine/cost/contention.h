@@ -12,11 +12,14 @@
 
 namespace stretto {
 
-// The shares of speed that each side loses while the other runs on the same rank, each at least 0
-// and below 1.
+// What each side loses while the other runs on the same rank. Shares of speed are at least 0 and
+// below 1.
 struct Contention {
   double compute = 0;        // the share of a core, or of the SMs, that communication burns
   double communication = 0;  // the slow-down of a transfer under compute
+  // How long a transfer that begins under compute waits for its turn on the core, however large it
+  // is; at least 0.
+  double turn_seconds = 0;
 };
 
 // Computations that contend alike: matrix products, the two passes of attention, and all others,

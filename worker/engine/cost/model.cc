@@ -75,7 +75,10 @@ absl::Status Validate(const CostModel& model) {
   RETURN_IF_ERROR(Validate(model.interconnect));
   const auto both = [&](const std::string& field, const Contention& found) {
     RETURN_IF_ERROR(share(absl::StrCat(field, ".compute"), found.compute));
-    return share(absl::StrCat(field, ".communication"), found.communication);
+    RETURN_IF_ERROR(share(absl::StrCat(field, ".communication"), found.communication));
+    return ExpectField(found.turn_seconds >= 0 && found.turn_seconds < 1e6,
+                       absl::StrCat(field, ".turn_seconds"), found.turn_seconds,
+                       "at least 0 and finite");
   };
   RETURN_IF_ERROR(both("contention", model.contention));
   for (const auto& [pair, found] : model.pairs) {

@@ -21,7 +21,7 @@
 namespace stretto {
 namespace {
 
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 
 using Number = CostProfile::Number;
 
@@ -113,9 +113,14 @@ class Parser {
     return Error(absl::StrCat("a share of ", *value), "one below 1");
   }
 
+  absl::Status TakeWord(absl::string_view expected, absl::string_view* rest) const {
+    const absl::string_view word = Next(rest);
+    if (word == expected) return absl::OkStatus();
+    return Error(absl::StrCat("'", word, "'"), absl::StrCat("'", expected, "'"));
+  }
+
   absl::Status TakeSpread(absl::string_view* rest, double* spread) const {
-    if (const absl::string_view word = Next(rest); word != "spread")
-      return Error(absl::StrCat("'", word, "'"), "'spread'");
+    RETURN_IF_ERROR(TakeWord("spread", rest));
     RETURN_IF_ERROR(Take(rest, true, spread));
     if (*spread <= kMostSpread) return absl::OkStatus();
     return Error(
@@ -166,6 +171,8 @@ class Parser {
     if (!added) return Error(absl::StrCat("'", compute, " ", kind, "'"), "each pair once");
     RETURN_IF_ERROR(TakeShare(&rest, &at->second.contention.compute));
     RETURN_IF_ERROR(TakeShare(&rest, &at->second.contention.communication));
+    RETURN_IF_ERROR(TakeWord("turn", &rest));
+    RETURN_IF_ERROR(Take(&rest, true, &at->second.contention.turn_seconds));
     RETURN_IF_ERROR(TakeSpread(&rest, &at->second.spread));
     return ExpectEnd(rest);
   }
@@ -196,9 +203,10 @@ std::string Print(const CostProfile& profile) {
     lines.push_back(absl::StrFormat("link burst %.9g", profile.burst_bytes));
   }
   for (const auto& [pair, measured] : profile.pairs) {
-    lines.push_back(absl::StrFormat("pair %s %s %.6g %.6g spread %.3g", NameOf(pair.first),
-                                    InfoOf(pair.second).name, measured.contention.compute,
-                                    measured.contention.communication, measured.spread));
+    const Contention& of = measured.contention;
+    lines.push_back(absl::StrFormat("pair %s %s %.6g %.6g turn %.6g spread %.3g",
+                                    NameOf(pair.first), InfoOf(pair.second).name, of.compute,
+                                    of.communication, of.turn_seconds, measured.spread));
   }
   for (const auto& [key, number] : profile.operations)
     lines.push_back(absl::StrCat("operation ", Text(number), " ", key));

@@ -3,14 +3,14 @@
 // The costs of one machine and its link, measured before what they are to predict (`stretto-bench
 // calibrate`), and their text form. Pure; plain values.
 //
-//   stretto costs 1
+//   stretto costs 2
 //   machine cpu, avx512_core, AMD EPYC 9B14
 //   build 0.5.0
 //   link latency 2.1e-05 spread 0.03
 //   link bandwidth 1.19e+08 spread 0.004
 //   link cpu 0.12
 //   link burst 262144
-//   pair product all_reduce 0.08 0.1 spread 0.02
+//   pair product all_reduce 0.08 0.1 turn 0.004 spread 0.02
 //   operation 0.00131 spread 0.02 gemm f32[256,768] f32[1152,768] f32[1152] > f32[256,1152]
 //   end 9
 

@@ -65,6 +65,23 @@ TEST(CollectiveCaseTest, ProgressIsOfTheTimeInWhichBothRan) {
   EXPECT_DOUBLE_EQ(progress.communication_slowdown(), 1.25);
 }
 
+// Beside a computation they take 1.25 times as long, and 3 s more.
+TEST(CollectiveCaseTest, AWaitForATurnIsWhatBothSizesLoseAlike) {
+  EXPECT_DOUBLE_EQ(TurnOf({.seconds = 2, .slowdown = 2.75}, {.seconds = 20, .slowdown = 1.4}), 3);
+}
+
+TEST(CollectiveCaseTest, NoWaitMakesACollectiveFasterThanAlone) {
+  EXPECT_EQ(TurnOf({.seconds = 2, .slowdown = 1.1}, {.seconds = 20, .slowdown = 1.4}), 0);
+  // The line through both would have the larger one be faster without the wait.
+  EXPECT_EQ(TurnOf({.seconds = 2, .slowdown = 2}, {.seconds = 20, .slowdown = 1.05}), 2);
+}
+
+TEST(CollectiveCaseTest, CollectivesOfNearlyTheSameTimeTellNoWait) {
+  EXPECT_FALSE(AreOfTwoSizes(2, 2));
+  EXPECT_FALSE(AreOfTwoSizes(2, 2.9));
+  EXPECT_TRUE(AreOfTwoSizes(2, 3));
+}
+
 TEST(CollectiveCaseTest, FasterThanAloneIsNoise) {
   EXPECT_EQ((Progress{.seconds = 2, .compute = 3, .communication = 2}.compute_slowdown()), 1);
 }

@@ -107,6 +107,7 @@ TEST(CostModelTest, ValidateNamesTheField) {
        "interconnect.topology.node[1]: found -1, expected at least 0"},
       {{.contention = {1, 0}}, "contention.compute: found 1, expected at least 0 and below 1"},
       {{.contention = {0, -0.5}}, "contention.communication: found -0.5"},
+      {{.contention = {0, 0, -1}}, "contention.turn_seconds: found -1, expected at least 0"},
       {{.pairs = {{{ComputeClass::kMemory, CollectiveKind::kAllGather}, {0, 2}}}},
        "pairs.memory.all_gather.communication: found 2"}};
   for (const auto& [model, message] : bad) {

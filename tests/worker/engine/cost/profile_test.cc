@@ -16,15 +16,15 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr char kText[] =
-    "stretto costs 1\n"
+    "stretto costs 2\n"
     "machine cpu, avx2, Example 9000\n"
     "build 0.5.0\n"
     "link latency 2e-05 spread 0.03\n"
     "link bandwidth 125000000 spread 0.004\n"
     "link cpu 0.125\n"
     "link burst 262144\n"
-    "pair product all_reduce 0.25 0.5 spread 0.02\n"
-    "pair memory broadcast 0 0 spread 0\n"
+    "pair product all_reduce 0.25 0.5 turn 0.004 spread 0.02\n"
+    "pair memory broadcast 0 0 turn 0 spread 0\n"
     "operation 0.5 spread 0.02 gelu f32[8,16] > f32[8,16]\n"
     "operation 3 spread 0 gemm f32[8,16] f32[32,16] > f32[8,32]\n"
     "end 12\n";
@@ -71,6 +71,7 @@ TEST(CostProfileTest, ItsModelHasAllOfIt) {
   EXPECT_DOUBLE_EQ(model.Alone(program, program.ops[1]), 2 * (2e-5 + 4.0 * 8 * 16 / 1.25e8));
   EXPECT_EQ(model.interconnect.burst_bytes, 262144);
   EXPECT_EQ(model.Together(OpKind::kGemm, CollectiveKind::kAllReduce).compute, 0.25);
+  EXPECT_EQ(model.Together(OpKind::kGemm, CollectiveKind::kAllReduce).turn_seconds, 0.004);
   EXPECT_EQ(model.Together(OpKind::kGelu, CollectiveKind::kBroadcast).compute, 0);
   // Not measured: the CPU share of communication.
   EXPECT_EQ(model.Together(OpKind::kGelu, CollectiveKind::kAllReduce).compute, 0.125);
@@ -80,10 +81,10 @@ TEST(CostProfileTest, ItsModelHasAllOfIt) {
 TEST(CostProfileTest, DamagedTextsAreRefusedWithTheLine) {
   const std::string text = kText;
   const std::vector<std::pair<std::string, std::string>> bad = {
-      {"", "line 1: found '', expected 'stretto costs 1'"},
-      {"gemm 3\n", "line 1: found 'gemm 3', expected 'stretto costs 1'"},
-      {With("costs 1", "costs 2"),
-       "line 1: found version 2, expected version 1, which this build reads"},
+      {"", "line 1: found '', expected 'stretto costs 2'"},
+      {"gemm 3\n", "line 1: found 'gemm 3', expected 'stretto costs 2'"},
+      {With("costs 2", "costs 1"),
+       "line 1: found version 1, expected version 2, which this build reads"},
       {text.substr(0, text.find("end")), "found the end of the text, expected a line 'end 12'"},
       {With("end 12", "end 11"), "line 12: found 'end 11', expected 'end 12'"},
       {text + "build 2\n", "line 13: found build 2, expected nothing behind the line 'end'"},
@@ -98,6 +99,7 @@ TEST(CostProfileTest, DamagedTextsAreRefusedWithTheLine) {
       {With("memory broadcast", "product all_reduce"),
        "line 9: found 'product all_reduce', "
        "expected each pair once"},
+      {With("turn 0.004", "torn 0.004"), "line 8: found 'torn', expected 'turn'"},
       {With("pair memory", "pair memories"),
        "line 9: found 'memories broadcast', expected a class"},
       {With("262144", "262144 bytes"), "line 7: found 'bytes', expected the end of the line"},
@@ -127,10 +129,11 @@ TEST(CostProfileTest, NumbersThatNoMeasurementHasAreRefused) {
       {With("cpu 0.125", "cpu 1.5"), "line 6: found a share of 1.5, expected one below 1"},
       {With("burst 262144", "burst -1"),
        "line 7: found '-1', expected a finite number of at least 0"},
+      {With("turn 0.004", "turn -1"), "line 8: found '-1', expected a finite number of at least 0"},
       {With("0.25 0.5", "0.25 1"), "line 8: found a share of 1, expected one below 1"},
       {With("0.25 0.5", "-0.25 0.5"),
        "line 8: found '-0.25', expected a finite number of at least 0"},
-      {With("0.25 0.5 spread", "0.25 0.5 and"), "line 8: found 'and', expected 'spread'"},
+      {With("0.004 spread", "0.004 and"), "line 8: found 'and', expected 'spread'"},
       {With("spread 0.03", "spread 0.125"),
        "line 4: found repeats that spread by 12.5 %, expected at most 10 %: calibrate on an idle "
        "machine"},

@@ -123,6 +123,42 @@ TEST(SimTimelineTest, EachPairSlowsDownByItsOwnRates) {
   EXPECT_THAT(TimelineOf(program, cost), ElementsAre(At(0, 3), At(0, 4), At(3, 5)));
 }
 
+// It waits as long as its rank computes, at most for its turn.
+TEST(SimTimelineTest, ATransferThatBeginsBesideAComputationWaitsForItsTurn) {
+  const Program program = ProgramOf(kTwoLanes);
+  const auto at = [&](double turn) {
+    return TimelineOf(program, Costs({{"a", 2}, {"r", 3}, {"b", 4}, {"c", 1}},
+                                     {.communication = 0.5, .turn_seconds = turn}));
+  };
+  // Beside b it moves 1.5 s of its 3 s after a turn of 1, and 2 s without one.
+  EXPECT_THAT(at(0), ElementsAre(At(0, 2), At(2, 7), At(2, 6), At(7, 8)));
+  EXPECT_THAT(at(1), ElementsAre(At(0, 2), At(2, 7.5), At(2, 6), At(7.5, 8.5)));
+  EXPECT_THAT(at(4), ElementsAre(At(0, 2), At(2, 9), At(2, 6), At(9, 10)));
+  EXPECT_THAT(at(9), ElementsAre(At(0, 2), At(2, 9), At(2, 6), At(9, 10)));
+}
+
+// c begins in the middle of r, and together with q.
+TEST(SimTimelineTest, ATransferThatBeginsAloneDoesNotWait) {
+  const Program program = ProgramOf(
+      "program rank=0 world=2\n"
+      "group tp 0,1\n"
+      "group dp 0,1\n"
+      "lane compute\n"
+      "lane comm.tp\n"
+      "lane comm.dp\n"
+      "buffer %0 x f32 4 input\n"
+      "buffer %1 y f32 4 input\n"
+      "buffer %2 z f32 4 input\n"
+      "0 comm.tp all_reduce r fwd in=%0 out=%0 on=tp\n"
+      "1 comm.dp all_reduce p fwd in=%1 out=%1 on=dp\n"
+      "2 compute zero c fwd out=%1 wait=1\n"
+      "3 comm.dp all_reduce q fwd in=%2 out=%2 on=dp\n");
+  CostModel cost = Costs({{"r", 5}, {"c", 6}}, {.turn_seconds = 2});
+  cost.table.Set("fwd p all_reduce", 1);
+  cost.table.Set("fwd q all_reduce", 3);
+  EXPECT_THAT(TimelineOf(program, cost), ElementsAre(At(0, 5), At(0, 1), At(1, 7), At(1, 6)));
+}
+
 // The same program on both ranks, rank 1 computing at half the speed.
 TEST(SimTimelineTest, ATransferBeginsWhenTheLastRankIsReady) {
   const Program first = ProgramOf(kTwoLanes);

@@ -4,7 +4,8 @@
 // meeting (the lanes that carry one group); it has remaining work and a rate. Two things happen at
 // an event: an activity ends, which frees its lanes and the operations that waited for it, and the
 // rates of the ranks concerned change (Settle), which moves the ends of their activities. The rate
-// of a transfer is that of the network, times that of contention with computation.
+// of a transfer is that of the network, times that of contention with computation, once it has its
+// turn on the core.
 // `finishes_` orders activities by their end, so an event takes logarithmic time in their number.
 
 #include "worker/engine/exec/backend_sim/timeline.h"
@@ -60,6 +61,10 @@ struct Activity {
   double remaining = 0, since = 0;
   double rate = 0;  // 0: none, or not settled yet
   bool active = false;
+  // A transfer that has just begun may have to wait for its turn on a core. While it does,
+  // `remaining` is what is left of the wait, and `work` are its seconds.
+  enum class Turn { kOpen, kWaits, kHas } turn = Turn::kHas;
+  double work = 0;
 };
 
 class Simulation {
@@ -88,7 +93,11 @@ class Simulation {
       const auto [time, activity] = *finishes_.begin();
       finishes_.erase(finishes_.begin());
       now_ = time;
-      Complete(activity);
+      if (activities_[activity].turn == Activity::Turn::kWaits) {
+        EndWait(activity);
+      } else {
+        Complete(activity);
+      }
       Settle();
     }
     RETURN_IF_ERROR(CheckFinished());
@@ -178,6 +187,7 @@ class Simulation {
     meeting.kind = InfoOf(op.kind).collective;
     const double sooner = network_.Begin(joined, meeting.kind, WireBytes(*input.program, op), now_);
     Begin(lanes_.size() + joined, std::max(0.0, meeting.seconds - sooner));
+    activities_[lanes_.size() + joined].turn = Activity::Turn::kOpen;
     for (size_t member : meeting.lanes) {
       ++ranks_[lanes_[member].rank].transferring;
       unsettled_.insert(lanes_[member].rank);
@@ -185,7 +195,41 @@ class Simulation {
   }
 
   void Begin(size_t activity, double seconds) {
-    activities_[activity] = {.remaining = seconds, .since = now_, .rate = 0, .active = true};
+    activities_[activity] = {.remaining = seconds, .since = now_, .active = true};
+  }
+
+  // A transfer waits for its turn if one of its ranks computes when it begins, until none does.
+  void TakeTurn(size_t transfer) {
+    Activity& activity = activities_[transfer];
+    if (!activity.active || activity.turn == Activity::Turn::kHas) return;
+    const double turn = TurnOf(transfer);
+    if (activity.turn == Activity::Turn::kWaits) {
+      if (turn == 0) EndWait(transfer);
+      return;
+    }
+    activity.turn = turn == 0 ? Activity::Turn::kHas : Activity::Turn::kWaits;
+    if (turn > 0) activity.work = std::exchange(activity.remaining, turn);
+  }
+
+  void EndWait(size_t transfer) {
+    Activity& activity = activities_[transfer];
+    finishes_.erase({EndOf(activity), transfer});
+    Begin(transfer, activity.work);
+    for (size_t member : meetings_[transfer - lanes_.size()].lanes)
+      unsettled_.insert(lanes_[member].rank);
+  }
+
+  // Returns the longest wait for a turn beside what its ranks compute now.
+  double TurnOf(size_t transfer) const {
+    double turn = 0;
+    for (size_t member : meetings_[transfer - lanes_.size()].lanes) {
+      const SimRank& rank = ranks_[lanes_[member].rank];
+      for (size_t lane : rank.lanes) {
+        if (!activities_[lane].active) continue;
+        turn = std::max(turn, TogetherOf(rank, lane, transfer).turn_seconds);
+      }
+    }
+    return turn;
   }
 
   void Complete(size_t activity) {
@@ -228,6 +272,9 @@ class Simulation {
   // Sets the rates, and so the ends, of all activities on ranks whose state has changed, and of
   // transfers whose share of the network has.
   void Settle() {
+    for (size_t r : unsettled_) {
+      for (size_t transfer : ranks_[r].transfers) TakeTurn(transfer);
+    }
     for (size_t meeting : network_.Settle())
       SetRate(lanes_.size() + meeting, TransferRate(lanes_.size() + meeting));
     for (size_t r : unsettled_) {
@@ -250,6 +297,7 @@ class Simulation {
   }
 
   double TransferRate(size_t activity) const {
+    if (activities_[activity].turn == Activity::Turn::kWaits) return 1;
     double rate = 1;  // beside computation
     for (size_t member : meetings_[activity - lanes_.size()].lanes) {
       const SimRank& rank = ranks_[lanes_[member].rank];

@@ -43,6 +43,8 @@ struct Piece {
 struct Flight {
   double left = 0;
   int kind = 0;
+  // What is left of the wait for its turn; below 0 until something runs, which decides.
+  double turn = -1;
 };
 using Flights = std::array<Flight, kStrands>;
 
@@ -226,35 +228,40 @@ class Blocks {
 
   // Computes nothing for a time, which it returns.
   static double Wait(double seconds, Flights* flying) {
-    for (Flight& flight : *flying) flight.left = std::max(0.0, flight.left - seconds);
+    if (seconds == 0) return 0;
+    for (Flight& flight : *flying) {
+      flight.turn = 0;
+      flight.left = std::max(0.0, flight.left - seconds);
+    }
     return seconds;
   }
 
   // Returns the time of a computation beside collectives, each of which slows it down and is slowed
-  // down until one of them ends.
+  // down until one of them ends, or has waited for its turn.
   double Compute(const Piece& piece, Flights* flying) const {
     double now = 0, left = piece.seconds;
     while (left > 0) {
       double rate = 1, next = kNever;
-      const Flight* first = nullptr;  // to land, if none does before the computation ends: none
-      std::array<double, kStrands> rates = {};
-      for (size_t r = 0; r < kStrands; ++r) {
-        const Flight& flight = (*flying)[r];
+      Flight* first = nullptr;  // whose wait or time ends before the computation does: none
+      for (Flight& flight : *flying) {
         if (flight.left <= 0) continue;
         const Contention& of = Together(piece.kind, flight.kind);
+        if (flight.turn < 0) flight.turn = of.turn_seconds;
         rate = std::min(rate, 1 - of.compute);
-        rates[r] = 1 - of.communication;
-        if (flight.left / rates[r] >= next) continue;
-        next = flight.left / rates[r];
+        const double end = flight.turn > 0 ? flight.turn : flight.left / (1 - of.communication);
+        if (end >= next) continue;
+        next = end;
         first = &flight;
       }
       if (left / rate <= next) {
         next = left / rate;
         first = nullptr;
       }
-      for (size_t r = 0; r < kStrands; ++r) {
-        Flight& flight = (*flying)[r];
-        flight.left = &flight == first ? 0 : std::max(0.0, flight.left - next * rates[r]);
+      for (Flight& flight : *flying) {
+        double& part = flight.turn > 0 ? flight.turn : flight.left;
+        const double part_rate =
+            flight.turn > 0 ? 1 : 1 - Together(piece.kind, flight.kind).communication;
+        part = &flight == first ? 0 : std::max(0.0, part - next * part_rate);
       }
       left = first == nullptr ? 0 : left - next * rate;
       now += next;

@@ -21,7 +21,8 @@ inline constexpr int kMostBlockItems = 8;
 // Only the last item of a segment may end with collectives. An item that communicates and then
 // computes has a block of its own. While a computation and collectives of a block run at once, all
 // of them are as slow as `together` of the cell says; a computation as the collective that slows it
-// down most.
+// down most. A collective that begins beside a computation first waits for its turn, as long as
+// something computes.
 //
 // Exact, by dynamic programming over the items played, in time and memory proportional to the
 // product of the lengths of the queues: for cells of a few layers. The time of the plan is that

@@ -67,6 +67,7 @@ CellItems SlowedDown(const WovenCell& woven, const CostModel& cost) {
     (IsCollective(kind) ? communicates : computes) += seconds;
   }
   std::map<OpKind, double> loss;  // of speed
+  std::map<OpKind, double> turn;  // seconds of a collective
   for (const auto& [computation, alone] : computing) {
     for (const auto& [collective, flight] : communicating) {
       const Contention& of = cost.Together(computation, InfoOf(collective).collective);
@@ -74,12 +75,16 @@ CellItems SlowedDown(const WovenCell& woven, const CostModel& cost) {
       const double both = std::min(computes, communicates);
       if (both == 0) continue;
       loss[computation] += of.compute * flight / communicates * (both / computes);
-      loss[collective] += of.communication * alone / computes * (both / communicates);
+      const double covered = alone / computes * (both / communicates);
+      loss[collective] += of.communication * covered;
+      turn[collective] += of.turn_seconds * covered;
     }
   }
   CellItems slow = woven.cell;
-  for (size_t i = 0; i < woven.ops.size(); ++i)
-    slow.ops[i].seconds /= 1 - loss[woven.played.program.ops[woven.ops[i]].kind];
+  for (size_t i = 0; i < woven.ops.size(); ++i) {
+    const OpKind kind = woven.played.program.ops[woven.ops[i]].kind;
+    slow.ops[i].seconds = slow.ops[i].seconds / (1 - loss[kind]) + turn[kind];
+  }
   return slow;
 }
 

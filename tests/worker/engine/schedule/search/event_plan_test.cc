@@ -147,7 +147,8 @@ void AddContention(CellMaker* maker, CellItems* cell) {
     for (int collective : {0, 1}) {
       cell->together.back().push_back(
           {.compute = 0.1 * maker->Below(6) * (1 + computation) / 2,
-           .communication = 0.1 * maker->Below(6) * (1 + collective) / 2});
+           .communication = 0.1 * maker->Below(6) * (1 + collective) / 2,
+           .turn_seconds = 0.5 * maker->Below(4)});
     }
   }
 }
@@ -185,6 +186,22 @@ TEST(BlockPlanTest, BothSidesLoseWhileBothRun) {
   EXPECT_NEAR(BlockPlan(cell)->seconds, 1 + 4 / 0.75 + (3 - 4 / 0.75 * 0.5), 1e-9);
   cell.together = {{{}, of}, {{}, {}}};  // of another class of computation
   EXPECT_EQ(BlockPlan(cell)->seconds, 1 + 4);
+}
+
+TEST(BlockPlanTest, ACollectiveBesideAComputationWaitsForItsTurn) {
+  CellItems cell = {.lanes = 2, .ops = {}, .queues = {}};
+  cell.ops.push_back({.lane = 0, .seconds = 1});
+  cell.ops.push_back({.lane = 1, .seconds = 3, .after = {0}, .kind = 1});
+  cell.ops.push_back({.lane = 0, .seconds = 4, .kind = 1});
+  cell.queues[0] = {{.begin = 0, .end = 2}};
+  cell.queues[1] = {{.begin = 2, .end = 3, .behind = {1, 0, 0, 0}}};
+  const auto seconds = [&](double turn) {
+    cell.together = {{{}, {}}, {{}, {.turn_seconds = turn}}};
+    return BlockPlan(cell)->seconds;
+  };
+  EXPECT_EQ(seconds(0.5), 1 + 4);
+  EXPECT_EQ(seconds(2), 1 + 2 + 3);
+  EXPECT_EQ(seconds(5), 1 + 4 + 3);  // it has the core when nothing computes any more
 }
 
 TEST(BlockPlanTest, BarriersCostTimeAndTheOrderWithoutThemDoesNot) {

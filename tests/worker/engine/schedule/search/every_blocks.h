@@ -15,7 +15,10 @@ namespace stretto {
 class EveryBlocks {
  public:
   EveryBlocks(const CellItems& cell, int most_items)
-      : cell_(cell), most_items_(most_items), left_(cell.ops.size(), kNotYet) {
+      : cell_(cell),
+        most_items_(most_items),
+        left_(cell.ops.size(), kNotYet),
+        turn_(cell.ops.size(), kNotYet) {
     Try(0);
   }
   double shortest() const { return shortest_; }
@@ -51,7 +54,7 @@ class EveryBlocks {
 
   void TryTurns(double start, const PerQueue<int>& from, const PerQueue<int>& counts) {
     const std::vector<int> flying = flying_;
-    const std::vector<double> left = left_;
+    const std::vector<double> left = left_, turn = turn_;
     std::vector<size_t> turns;
     for (size_t q = 0; q < kSegments; ++q) {
       if (counts[q] > 0) turns.push_back(q);
@@ -63,6 +66,7 @@ class EveryBlocks {
       at_ = from;
       flying_ = flying;
       left_ = left;
+      turn_ = turn;
     } while (std::next_permutation(turns.begin(), turns.end()));
   }
 
@@ -118,14 +122,18 @@ class EveryBlocks {
   // Lets the collectives run for a time, beside a computation or none, and returns the time.
   double Elapse(double seconds, const std::vector<int>& flying, const CellOp* computation) {
     for (int op : flying) {
+      double& turn = turn_[static_cast<size_t>(op)];
+      if (computation == nullptr && seconds > 0) turn = 0;
+      const bool waits = turn != kNotYet && turn > 0;
       const double lost = computation == nullptr ? 0 : Together(*computation, op).communication;
-      double& left = left_[static_cast<size_t>(op)];
-      left = std::max(0.0, left - seconds * (1 - lost));
+      double& left = waits ? turn : left_[static_cast<size_t>(op)];
+      left = std::max(0.0, left - seconds * (waits ? 1 : 1 - lost));
       if (left < 1e-12) left = 0;
     }
     return seconds;
   }
-  // Returns how long a computation takes: from one end of a collective to the next at one rate.
+  // Returns how long a computation takes: from one end of a collective, or of its wait for a turn,
+  // to the next at one rate.
   double Compute(const CellOp& computation, const std::vector<int>& flying) {
     double work = computation.seconds, took = 0;
     while (work > 1e-12) {
@@ -137,8 +145,11 @@ class EveryBlocks {
       double seconds = work / (1 - lost);
       for (int op : flying) {
         const double left = left_[static_cast<size_t>(op)];
-        if (left > 0)
-          seconds = std::min(seconds, left / (1 - Together(computation, op).communication));
+        if (left == 0) continue;
+        const Contention of = Together(computation, op);
+        double& turn = turn_[static_cast<size_t>(op)];
+        if (turn == kNotYet) turn = of.turn_seconds;
+        seconds = std::min(seconds, turn > 0 ? turn : left / (1 - of.communication));
       }
       took += Elapse(seconds, flying, &computation);
       work -= seconds * (1 - lost);
@@ -151,6 +162,7 @@ class EveryBlocks {
   PerQueue<int> at_ = {};
   std::vector<int> flying_;   // collectives that the next block begins with
   std::vector<double> left_;  // of collectives, in seconds alone; kNotYet before their block
+  std::vector<double> turn_;  // what is left of the wait for it; kNotYet before something runs
   double shortest_ = std::numeric_limits<double>::infinity();
 };
 

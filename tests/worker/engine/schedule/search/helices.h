@@ -45,7 +45,8 @@ inline CostModel WithContention(CostModel cost, std::mt19937* random) {
   for (ComputeClass compute : kComputeClasses) {
     for (CollectiveKind collective :
          {CollectiveKind::kAllReduce, CollectiveKind::kReduceScatter, CollectiveKind::kAllGather})
-      cost.pairs[{compute, collective}] = {.compute = share(), .communication = share() / 2};
+      cost.pairs[{compute, collective}] = {
+          .compute = share(), .communication = share() / 2, .turn_seconds = share() * 1e-2};
   }
   return cost;
 }

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/bench/calibrate/collective_calls.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "proto/base/status_macros.h"
+#include "worker/bench/overlap/drain_link.h"
+
+namespace stretto::bench {
+
+int CallsFor(double seconds, double least, int most) {
+  return seconds * most < least ? most
+                                : static_cast<int>(std::max(2.0, std::ceil(least / seconds)));
+}
+
+absl::StatusOr<std::unique_ptr<Executor>> CollectiveCalls::Make(const CollectiveCase& collective,
+                                                                int calls) {
+  if (collective.ranks == 0) return nullptr;
+  CaseCopies none;
+  none.step.lanes.push_back({"compute"});
+  return MakeBeside(KernelCase{}, std::move(none), collective, calls);
+}
+
+absl::StatusOr<std::unique_ptr<Executor>> CollectiveCalls::MakeBeside(
+    const KernelCase& timed, CaseCopies computations, const CollectiveCase& collective, int calls) {
+  if (collective.ranks > 0) AddCalls(collective, calls, job_.groups(), &computations.step);
+  computations.step.rank = job_.rank();
+  computations.step.world_size = world_size_;
+  return MakeFilled(timed, std::move(computations), job_.links(), job_.backend());
+}
+
+absl::StatusOr<double> CollectiveCalls::Run(Executor* executor) {
+  if (executor != nullptr) RETURN_IF_ERROR(executor->Run());
+  return job_.Slowest(executor == nullptr ? 0 : SpanSeconds(executor->intervals()));
+}
+
+absl::StatusOr<double> CollectiveCalls::RunDrained(Executor* executor) {
+  RETURN_IF_ERROR(DrainLink(job_.control()));
+  return Run(executor);
+}
+
+}  // namespace stretto::bench
