@@ -79,7 +79,8 @@ absl::StatusOr<WovenUnit> UnitOf(const StepProgram& step, int forward_chunk) {
 }
 
 absl::StatusOr<FoundWeave> FindWeave(absl::Span<const StepProgram* const> steps, int forward_chunk,
-                                     const CostModel& cost, int pace, WeaveForm form) {
+                                     const CostModel& cost, int given_pace, WeaveForm form) {
+  const int pace = std::min(given_pace, kMostFoundPace);
   std::vector<PlayedCell> stages;
   for (const StepProgram* step : steps) {
     ASSIGN_OR_RETURN(const WovenUnit unit, UnitOf(*step, forward_chunk));
@@ -89,7 +90,7 @@ absl::StatusOr<FoundWeave> FindWeave(absl::Span<const StepProgram* const> steps,
   ASSIGN_OR_RETURN(const WovenCell woven, WovenCellOf(*steps.front(), first, cost, pace));
   FoundWeave found;
   found.lower_bound = LowerBound(woven.cell);
-  found.given_plan = PlanOfMerge(woven, pace, woven.given);
+  found.given_plan = PlanOfMerge(woven, given_pace, woven.given);
   ASSIGN_OR_RETURN(const JudgedTimes given, Judge(stages, cost, found.given_plan));
   found.given_seconds = given.front();
   found.given_fits = CellPlayer(woven.cell).SecondsOf(woven.given) >= 0;

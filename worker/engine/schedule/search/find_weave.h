@@ -22,6 +22,10 @@ enum class WeaveForm : uint8_t { kEvents, kBlocks };
 // The most layers times slices for which the search of blocks takes about a second.
 inline constexpr int kMostBlockLayers = 4;
 
+// The largest pace of a plan that is found. A larger one takes activations beyond 1 + 2 / layers of
+// those of megatron_sync, and makes cells 0.1 % shorter (docs/design/0037-weave-search.md).
+inline constexpr int kMostFoundPace = 1;
+
 // Times are of the cell alone, from the first operation to the end of the last, with contention, on
 // a link that saves up no burst. Of several stages, they are those of the slowest one; of blocks,
 // those of the first.
@@ -41,11 +45,10 @@ struct FoundWeave {
 // but transfers, which take no time in a cell. So no cell is longer than that of the first stage,
 // which is the one that is searched. The times of its plan are those of the slowest stage.
 //
-// The plans keep the paces of those in `given`, a text as of schedule.weave, and else the default
-// one. With L layers and a pace of 0 or 1, activations are at most 1 + 2 / L of those of
-// megatron_sync, with a pace of 2 at most 1 + 3 / L; with full recomputation, what forward of a layer
-// keeps comes on top (FoundMemoryTest). The plans are not slower than the order that the steps have
-// if that fits.
+// The plans have the paces of those in `given`, a text as of schedule.weave, up to kMostFoundPace,
+// and else the default one. With L layers, activations are at most 1 + 2 / L of those of
+// megatron_sync; with full recomputation, what forward of a layer keeps comes on top
+// (FoundMemoryTest). The plans are not slower than the order that the steps have if that fits.
 //
 // With contention, the search of events finds one order at the times of operations alone and one at
 // times that are longer by what operations lose at most. Of these and the given one, it returns the

@@ -54,12 +54,12 @@ class WovenStep {
     layer_ = OfMegatronSync(kept, 2) - OfMegatronSync(kept, 1);
   }
 
-  // Adds the plan that is found at these costs. A pace of 2 lets forward come a layer further ahead.
+  // Adds the plan that is found at these costs.
   void Expect(const CostModel& cost, int pace, const std::string& where, Largest* largest) const {
     EngineSpec spec = spec_;
     spec.schedule.weave = PrintWeavePlan(Find(given_, cost, pace).plan);
     const double found = ActivationsOf(spec);
-    const double bound = sync_ * (1 + (1.0 + std::max(pace, 1)) / layout_.layers) + layer_;
+    const double bound = sync_ * (1 + 2.0 / layout_.layers) + layer_;
     EXPECT_LE(found / bound, 1) << Describe(layout_) << " pace " << pace << where;
     double& ratio = layout_.recompute == Recompute::kFull ? largest->full : largest->ratio;
     ratio = std::max(ratio, found / sync_);
@@ -96,7 +96,7 @@ INSTANTIATE_TEST_SUITE_P(Layers, FoundMemoryTest, testing::Values(2, 8, 24, 96))
 class FoundMemoryAtAPaceTest : public testing::TestWithParam<std::tuple<int, int>> {};
 
 // Pace and contention decide what runs beside what.
-TEST_P(FoundMemoryAtAPaceTest, IsALayerMoreThanThePaceBeyondMegatronSync) {
+TEST_P(FoundMemoryAtAPaceTest, IsAtMostTwoLayersMoreThanMegatronSync) {
   const auto [layers, pace] = GetParam();
   std::mt19937 random(7);
   Largest largest;
@@ -113,7 +113,7 @@ TEST_P(FoundMemoryAtAPaceTest, IsALayerMoreThanThePaceBeyondMegatronSync) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Layers, FoundMemoryAtAPaceTest,
-                         testing::Combine(testing::Values(2, 8), testing::Values(0, 1, 2)));
+                         testing::Combine(testing::Values(2, 8), testing::Values(0, 1)));
 
 }  // namespace
 }  // namespace stretto
