@@ -3,7 +3,6 @@
 // Runs collectives in sequence, alone or beside computations.
 
 #include <memory>
-#include <string>
 
 #include "absl/status/statusor.h"
 #include "worker/bench/calibrate/collective_case.h"

@@ -5,7 +5,6 @@
 #include <functional>
 #include <map>
 #include <string>
-#include <utility>
 
 #include "absl/status/statusor.h"
 #include "worker/bench/calibrate/collective_calls.h"
@@ -26,7 +25,7 @@ struct MeasuredAlone {
   const std::map<std::string, CostProfile::Number>& collective_seconds;
 };
 
-using PairCosts = std::map<std::pair<ComputeClass, CollectiveKind>, CostProfile::Pair>;
+using PairCosts = decltype(CostProfile::pairs);
 
 // Runs, for each class of computations and kind of collective, the operation of the class that takes
 // most of a step beside the kind's shortest collective of at least kLeastCollectiveSeconds, else its

@@ -81,19 +81,22 @@ TEST(SimTimelineTest, OperationsOfNoTimeTakeNone) {
               ElementsAre(At(0, 0), At(0, 0), At(0, 4), At(4, 4)));
 }
 
+// The head of a program with two lanes of transfers.
+constexpr char kTwoLanesOfTransfers[] =
+    "program rank=0 world=2\n"
+    "group tp 0,1\n"
+    "group dp 0,1\n"
+    "lane compute\n"
+    "lane comm.tp\n"
+    "lane comm.dp\n"
+    "buffer %0 x f32 4 input\n";
+
 TEST(SimTimelineTest, TwoLanesOfTransfersCountOnce) {
-  const Program program = ProgramOf(
-      "program rank=0 world=2\n"
-      "group tp 0,1\n"
-      "group dp 0,1\n"
-      "lane compute\n"
-      "lane comm.tp\n"
-      "lane comm.dp\n"
-      "buffer %0 x f32 4 input\n"
-      "0 comm.tp all_reduce r fwd in=%0 out=%0 on=tp\n"
-      "1 comm.dp all_reduce r fwd in=%0 out=%0 on=dp\n"
-      "2 comm.dp all_reduce r fwd in=%0 out=%0 on=dp\n"
-      "3 compute zero a fwd out=%0\n");
+  const Program program = ProgramOf(absl::StrCat(kTwoLanesOfTransfers,
+                                                 "0 comm.tp all_reduce r fwd in=%0 out=%0 on=tp\n"
+                                                 "1 comm.dp all_reduce r fwd in=%0 out=%0 on=dp\n"
+                                                 "2 comm.dp all_reduce r fwd in=%0 out=%0 on=dp\n"
+                                                 "3 compute zero a fwd out=%0\n"));
   EXPECT_THAT(TimelineOf(program, Costs({{"r", 2}, {"a", 3}}, {.compute = 0.5})),
               ElementsAre(At(0, 2), At(0, 2), At(2, 4), At(0, 5)));
 }
@@ -139,20 +142,14 @@ TEST(SimTimelineTest, ATransferThatBeginsBesideAComputationWaitsForItsTurn) {
 
 // c begins in the middle of r, and together with q.
 TEST(SimTimelineTest, ATransferThatBeginsAloneDoesNotWait) {
-  const Program program = ProgramOf(
-      "program rank=0 world=2\n"
-      "group tp 0,1\n"
-      "group dp 0,1\n"
-      "lane compute\n"
-      "lane comm.tp\n"
-      "lane comm.dp\n"
-      "buffer %0 x f32 4 input\n"
-      "buffer %1 y f32 4 input\n"
-      "buffer %2 z f32 4 input\n"
-      "0 comm.tp all_reduce r fwd in=%0 out=%0 on=tp\n"
-      "1 comm.dp all_reduce p fwd in=%1 out=%1 on=dp\n"
-      "2 compute zero c fwd out=%1 wait=1\n"
-      "3 comm.dp all_reduce q fwd in=%2 out=%2 on=dp\n");
+  const Program program =
+      ProgramOf(absl::StrCat(kTwoLanesOfTransfers,
+                             "buffer %1 y f32 4 input\n"
+                             "buffer %2 z f32 4 input\n"
+                             "0 comm.tp all_reduce r fwd in=%0 out=%0 on=tp\n"
+                             "1 comm.dp all_reduce p fwd in=%1 out=%1 on=dp\n"
+                             "2 compute zero c fwd out=%1 wait=1\n"
+                             "3 comm.dp all_reduce q fwd in=%2 out=%2 on=dp\n"));
   CostModel cost = Costs({{"r", 5}, {"c", 6}}, {.turn_seconds = 2});
   cost.table.Set("fwd p all_reduce", 1);
   cost.table.Set("fwd q all_reduce", 3);

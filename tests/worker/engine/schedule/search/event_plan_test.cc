@@ -171,14 +171,20 @@ TEST(BlockPlanTest, TheShortestOfAllSequencesOfBlocksThatContend) {
   EXPECT_GT(other, 10);
 }
 
-// A collective of 3 under a computation of 4: they share the rank until the collective has ended.
-TEST(BlockPlanTest, BothSidesLoseWhileBothRun) {
+// After a computation of 1, a collective of 3 under a computation of 4.
+CellItems CollectiveUnderComputation() {
   CellItems cell = {.lanes = 2, .ops = {}, .queues = {}};
   cell.ops.push_back({.lane = 0, .seconds = 1});
   cell.ops.push_back({.lane = 1, .seconds = 3, .after = {0}, .kind = 1});
   cell.ops.push_back({.lane = 0, .seconds = 4, .kind = 1});
   cell.queues[0] = {{.begin = 0, .end = 2}};
   cell.queues[1] = {{.begin = 2, .end = 3, .behind = {1, 0, 0, 0}}};
+  return cell;
+}
+
+// They share the rank until the collective has ended.
+TEST(BlockPlanTest, BothSidesLoseWhileBothRun) {
+  CellItems cell = CollectiveUnderComputation();
   EXPECT_EQ(BlockPlan(cell)->seconds, 1 + 4);
   const Contention of = {.compute = 0.25, .communication = 0.5};
   cell.together = {{{}, {}}, {{}, of}};
@@ -189,12 +195,7 @@ TEST(BlockPlanTest, BothSidesLoseWhileBothRun) {
 }
 
 TEST(BlockPlanTest, ACollectiveBesideAComputationWaitsForItsTurn) {
-  CellItems cell = {.lanes = 2, .ops = {}, .queues = {}};
-  cell.ops.push_back({.lane = 0, .seconds = 1});
-  cell.ops.push_back({.lane = 1, .seconds = 3, .after = {0}, .kind = 1});
-  cell.ops.push_back({.lane = 0, .seconds = 4, .kind = 1});
-  cell.queues[0] = {{.begin = 0, .end = 2}};
-  cell.queues[1] = {{.begin = 2, .end = 3, .behind = {1, 0, 0, 0}}};
+  CellItems cell = CollectiveUnderComputation();
   const auto seconds = [&](double turn) {
     cell.together = {{{}, {}}, {{}, {.turn_seconds = turn}}};
     return BlockPlan(cell)->seconds;
