@@ -13,6 +13,17 @@ script=$here/overlap_link.sh
 
 namespaces() { ip netns list | grep -c '^stretto-'; }
 before=$(namespaces)
+awake() { # PID: of a script that keeps cores awake
+  local file args
+  for file in /proc/[0-9]*/cmdline; do
+    { mapfile -d '' -t args <"$file"; } 2>/dev/null || continue
+    ((${#args[@]} > 1)) && [[ ${args[-1]} == "$1" && ${args[*]} == *"while kill -0"* ]] && return
+  done
+  return 1
+}
+sleep_again() { # PID
+  timeout 60 bash -c "$(declare -f awake); while awake $1; do :; done"
+}
 
 expect "a rate of 0 is refused" exits_with 2 "$script" --gbps 0 --bench "$bench"
 expect "a bucket that tbf cannot use is refused" exits_with 2 "$script" --gbps 1 --burst-kb 64
@@ -107,12 +118,26 @@ expect "PyTorch sends f32 between stages" exits_with 2 "$script" --gbps 1 --layo
   --peer torch --wire bf16
 expect "an unknown layout is refused" exits_with 2 "$script" --gbps 1 --layout tp3
 
+# Cores sleep again when a script was killed.
+bash -c "$(declare -f awake)"'
+. "$1"
+nodes=1 node_ranks=1 awake=()
+keep_awake
+until awake $$; do :; done
+kill -KILL $$' killed "$here/nodes.sh" &
+killed=$!
+wait "$killed"
+expect "a script is killed while it keeps a core awake" test $? -eq 137
+expect "it leaves no loop" sleep_again "$killed"
+
 # A run that is interrupted cleans up, too.
 "$script" "${small[@]}" --json "$scratch/none.json" >/dev/null 2>&1 &
 script_id=$!
-until (($(namespaces) > before)); do kill -0 "$script_id" 2>/dev/null || break; done
+until awake "$script_id"; do kill -0 "$script_id" 2>/dev/null || break; done
+expect "a run has namespaces" test "$(namespaces)" -gt "$before"
 kill -TERM "$script_id"
 wait "$script_id"
 expect "an interrupted run says so" test $? -eq 143
+expect "cores sleep again" sleep_again "$script_id"
 expect "no namespace is left behind" test "$(namespaces)" -eq "$before"
 ((failures == 0))

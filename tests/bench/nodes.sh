@@ -33,7 +33,7 @@ need_nodes() {
   spaces=()
   local node
   for ((node = 0; node < nodes; ++node)); do spaces+=("stretto-$$-$node"); done
-  pids=()
+  pids=() awake=()
   trap clean_up_nodes EXIT
   trap 'exit 130' INT
   trap 'exit 143' TERM HUP
@@ -43,7 +43,7 @@ need_nodes() {
 clean_up_nodes() {
   local code=$?
   trap - EXIT INT TERM HUP
-  ((${#pids[@]} == 0)) || kill "${pids[@]}" 2>/dev/null || true
+  ((${#pids[@]} + ${#awake[@]} == 0)) || kill "${pids[@]}" "${awake[@]}" 2>/dev/null || true
   wait
   local space
   for space in "${spaces[@]}" "stretto-$$-switch"; do
@@ -103,6 +103,19 @@ make_switch() { # GBPS
       ip -netns "$switch" link set "port$node" master bridge up &&
       give_address "$node" && shape "${spaces[node]}" shaped "$1" &&
       widen "$switch" "port$node" && shape "$switch" "port$node" "$1" || return
+  done
+}
+
+# A core without work sleeps, and what runs on it next is slower and varies more: on a virtual machine
+# by tens of percent, because its host gives the core to others meanwhile. A loop of the idle class,
+# which gives way to every other thread at once, keeps the cores of pinned ranks awake. It ends with
+# this script even if that is killed.
+keep_awake() {
+  local core
+  for ((core = 0; core < nodes * node_ranks; ++core)); do
+    chrt --idle 0 taskset -c "$core" sh -c 'exec 2>/dev/null; while kill -0 "$0"; do :; done' $$ &
+    awake+=($!)
+    disown $!
   done
 }
 

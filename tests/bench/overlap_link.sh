@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # The benchmarks of ranks on a link of its own: two network namespaces joined by a veth pair that tbf
-# shapes on both ends, one rank in each, rank r and all its threads on core r.
+# shapes on both ends, one rank in each, rank r and all its threads on core r, which never sleeps.
 set -euo pipefail
 
 FOLDER=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -11,12 +11,12 @@ usage() {
   cat <<'TEXT'
 usage: tests/bench/overlap_link.sh --gbps RATE [FLAGS] [-- FLAGS OF stretto-bench]
 Measures the schedules on a link of RATE Gbit/s (1 or 0.5, say) between two ranks on this machine,
-prints a table and writes JSON. Needs root, two cores, ip, tc, taskset and python3; 3 GB of memory
+prints a table and writes JSON. Needs root, two cores, ip, tc, taskset, chrt and python3; 3 GB of memory
 for the default work, a quarter of an hour for all schedules. With tp2 and pp2 it calibrates
 first; if that does not settle, tp2 predicts no step and finds no plan, and pp2 simulates with
 what it measures itself.
   --gbps RATE         of the link, each direction, frames included
-  --json FILE         what was measured (default: overlap.json)
+  --json FILE         what was measured (default: overlap.json); the calibration is in FILE.costs
   --layout tp2|pp2|dp2  two ranks that share every layer, and the schedules for them; two stages,
                       and the orders of a pipeline; or two replicas, with and without ZeRO
                       (default: tp2)
@@ -79,7 +79,7 @@ is_count "$repeats" || fail 2 "--repeats: found '$repeats', expected a number ab
 [[ -x $bench ]] || fail 2 "--bench: found no program $bench; build stretto-bench first"
 (($(nproc) >= 2)) || fail 77 "found $(nproc) core, expected 2, one for each rank"
 nodes=2 node_ranks=1 pinned=yes
-need_nodes taskset
+need_nodes taskset chrt
 
 run_peer() { # FILE PROGRAM
   [[ $peer == torch ]] || return 0
@@ -130,11 +130,12 @@ PYTHON
 calibrate() {
   local code=0
   costs=()
+  rm -f "$json.costs"
   echo "calibration" >&2
-  by_address=yes run_ranks "$bench" calibrate "$scratch/costs" "$@" "${same[@]}" \
+  by_address=yes run_ranks "$bench" calibrate "$json.costs" "$@" "${same[@]}" \
     "${only_bench[@]}" || code=$?
   case $code in
-    0) costs=(--costs "$scratch/costs") ;;
+    0) costs=(--costs "$json.costs") ;;
     3) echo "$ME: the calibration did not settle: no step is predicted from it, and no plan found" >&2 ;;
     *) fail "$code" "stretto-bench calibrate failed" ;;
   esac
@@ -142,6 +143,7 @@ calibrate() {
 
 same=("${work[@]}")
 make_pair "$gbps" || fail 77 "network namespaces or the tbf queue cannot be made here"
+keep_awake
 case $layout in
   pp2)
     [[ -n $peer ]] || same+=(--wire "$wire")
