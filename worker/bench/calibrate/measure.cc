@@ -113,9 +113,9 @@ class Calibration {
         return std::vector<double>{seconds / calls};
       };
       // One call is not enough to judge by: a collective of a few bytes can take a millisecond once.
-      ASSIGN_OR_RETURN(const double median, MedianOfFew(measure));
-      if (median < kShortestSettled) {
-        alone_[name] = {median, 0};
+      ASSIGN_OR_RETURN(const Repeats few, Repeat(Values::kAny, measure));
+      if (few.medians[0] < kShortestSettled) {
+        alone_[name] = {few.medians[0], 0};
       } else {
         ASSIGN_OR_RETURN(const Repeats found, Repeat(Values::kTimes, measure));
         alone_[name] = {found.medians[0], found.settled ? found.spread : 0};

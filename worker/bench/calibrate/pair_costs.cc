@@ -30,6 +30,9 @@ constexpr int kMostCalls = 64;
 constexpr double kShortest = 1e-3;
 // Within how much of the computation of a step what a pair loses must be known.
 constexpr double kMostUncertain = 0.01;
+// Within how much what a short collective loses must be known. The wait for a turn is most of that,
+// and varies with where in an operation the collective begins.
+constexpr double kMostTurnInterval = 0.2;
 
 // How many times as long each side takes beside the other.
 struct Beside {
@@ -70,7 +73,10 @@ class PairMeasurement {
   absl::Status MeasureKind(CollectiveKind kind, const std::string& name) {
     double turn = 0;
     for (ComputeClass compute : kComputeClasses) {
-      ASSIGN_OR_RETURN(const std::optional<Beside> found, Measure(compute, name));
+      // All ranks stop after the same round.
+      ASSIGN_OR_RETURN(const double share, job_.Slowest(ShareOf(compute)));
+      ASSIGN_OR_RETURN(const std::optional<Beside> found,
+                       Measure(compute, name, std::max(kMostInterval, kMostUncertain / share)));
       if (!found) continue;
       if (compute == ComputeClass::kProduct) {
         ASSIGN_OR_RETURN(turn, MeasureTurn(kind, name, *found));
@@ -96,7 +102,8 @@ class PairMeasurement {
         shortest = other;
     }
     if (!AreOfTwoSizes(SecondsOf(shortest), SecondsOf(name))) return 0;
-    ASSIGN_OR_RETURN(const std::optional<Beside> small, Measure(ComputeClass::kProduct, shortest));
+    ASSIGN_OR_RETURN(const std::optional<Beside> small,
+                     Measure(ComputeClass::kProduct, shortest, kMostTurnInterval));
     if (!small) return 0;
     const double turn =
         TurnOf({SecondsOf(shortest), small->communication}, {SecondsOf(name), large.communication});
@@ -134,8 +141,10 @@ class PairMeasurement {
     return all > 0 ? of_class / all : 0;
   }
 
-  // Returns nothing if what runs is too short.
-  absl::StatusOr<std::optional<Beside>> Measure(ComputeClass compute, const std::string& name) {
+  // What each loses settles when its median is known within `most_interval`. Returns nothing if what
+  // runs is too short.
+  absl::StatusOr<std::optional<Beside>> Measure(ComputeClass compute, const std::string& name,
+                                                double most_interval) {
     const CollectiveCase& collective = alone_.collectives.at(name);
     const KernelCase* timed = MostExpensive(compute);
     const std::string what = absl::StrCat(NameOf(compute), " beside ", name);
@@ -172,9 +181,6 @@ class PairMeasurement {
       ASSIGN_OR_RETURN(const double late, job_.Slowest(progress.communication_slowdown()));
       return std::vector<double>{slow, late};
     };
-    // All ranks stop after the same round.
-    ASSIGN_OR_RETURN(const double share, job_.Slowest(ShareOf(compute)));
-    const double most_interval = std::max(kMostInterval, kMostUncertain / share);
     ASSIGN_OR_RETURN(const Repeats settled, Settle(what, repeat, most_interval));
     say_(absl::StrFormat("%s: %.3f and %.3f times as long", what, settled.medians[0],
                          settled.medians[1]));

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+
+// Keeps the values of all repeats sorted and judges them anew after each: which agree, and whether
+// they are enough.
+
 #include "worker/bench/calibrate/settle.h"
 
 #include <algorithm>
@@ -16,8 +20,10 @@
 namespace stretto::bench {
 namespace {
 
+// Returns the quiet times, or as many of the shortest as must be quiet.
 absl::Span<const double> ShortestOf(absl::Span<const double> sorted) {
-  return sorted.subspan(0, std::max<size_t>(kSettledRounds, (sorted.size() + 2) / 3));
+  const size_t count = std::max<size_t>(kSettledRounds, (sorted.size() + 2) / 3);
+  return sorted.subspan(0, std::max(count, QuietOf(sorted).size()));
 }
 
 absl::Span<const double> ClosestOf(absl::Span<const double> values) {
@@ -46,6 +52,7 @@ struct Agreement {
 };
 
 Agreement AgreementOf(Values kind, absl::Span<const double> sorted, double most_interval) {
+  if (kind == Values::kAny) return {.values = sorted, .settled = true};
   const absl::Span<const double> agreed =
       kind == Values::kTimes ? ShortestOf(sorted) : ClosestOf(sorted);
   const bool settled = SpreadOf(agreed) <= kMostSpread;
@@ -58,27 +65,47 @@ Agreement AgreementOf(Values kind, absl::Span<const double> sorted, double most_
 
 }  // namespace
 
+void Repeated::Add(absl::Span<const double> values) {
+  sorted_.resize(values.size());
+  found_ = Repeats();
+  found_.settled = ++count_ >= kSettledRounds;
+  for (size_t i = 0; i < values.size(); ++i) {
+    std::vector<double>& sorted = sorted_[i];
+    sorted.insert(std::upper_bound(sorted.begin(), sorted.end(), values[i]), values[i]);
+    const Agreement agreed = AgreementOf(kind_, sorted, most_interval_);
+    found_.settled = found_.settled && agreed.settled;
+    found_.spread = std::max(found_.spread, SpreadOf(agreed.values));
+    found_.interval = std::max(found_.interval, agreed.interval);
+    found_.medians.push_back(MedianOf({agreed.values.begin(), agreed.values.end()}));
+  }
+}
+
 absl::StatusOr<Repeats> Repeat(Values kind,
                                absl::FunctionRef<absl::StatusOr<std::vector<double>>()> measure,
                                double most_interval) {
-  std::vector<std::vector<double>> rounds;  // by value, sorted
-  Repeats found;
-  for (int round = 0; round < kMostRounds && !found.settled; ++round) {
+  Repeated repeats(kind, most_interval);
+  while (!repeats.done()) {
     ASSIGN_OR_RETURN(const std::vector<double> values, measure());
-    rounds.resize(values.size());
-    found = Repeats();
-    found.settled = round + 1 >= kSettledRounds;
-    for (size_t i = 0; i < values.size(); ++i) {
-      std::vector<double>& sorted = rounds[i];
-      sorted.insert(std::upper_bound(sorted.begin(), sorted.end(), values[i]), values[i]);
-      const Agreement agreed = AgreementOf(kind, sorted, most_interval);
-      found.settled = found.settled && agreed.settled;
-      found.spread = std::max(found.spread, SpreadOf(agreed.values));
-      found.interval = std::max(found.interval, agreed.interval);
-      found.medians.push_back(MedianOf({agreed.values.begin(), agreed.values.end()}));
-    }
+    repeats.Add(values);
   }
-  return found;
+  return repeats.found();
+}
+
+absl::Status RepeatInRounds(absl::Span<Repeated> measurements,
+                            absl::FunctionRef<absl::StatusOr<std::vector<double>>(size_t)> measure,
+                            absl::FunctionRef<absl::StatusOr<bool>()> enough) {
+  const auto done = [](const Repeated& each) { return each.done(); };
+  for (int round = 1; !std::all_of(measurements.begin(), measurements.end(), done); ++round) {
+    for (size_t i = 0; i < measurements.size(); ++i) {
+      if (measurements[i].done()) continue;
+      ASSIGN_OR_RETURN(const std::vector<double> values, measure(i));
+      measurements[i].Add(values);
+    }
+    if (round < kSettledRounds) continue;
+    ASSIGN_OR_RETURN(const bool ends, enough());
+    if (ends) break;
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Repeats> Settle(const std::string& what,
@@ -91,16 +118,6 @@ absl::StatusOr<Repeats> Settle(const std::string& what,
       "median by %.1f %%, expected at most %.0f %% or %.1f %% within %d rounds",
       what, 100 * found.spread, 100 * found.interval, 100 * kMostSpread, 100 * most_interval,
       kMostRounds));
-}
-
-absl::StatusOr<double> MedianOfFew(
-    absl::FunctionRef<absl::StatusOr<std::vector<double>>()> measure) {
-  std::vector<double> seconds;
-  for (int round = 0; round < kSettledRounds; ++round) {
-    ASSIGN_OR_RETURN(const std::vector<double> values, measure());
-    seconds.push_back(values[0]);
-  }
-  return MedianOf(seconds);
 }
 
 absl::Status UnsettledError(const std::string& message) {

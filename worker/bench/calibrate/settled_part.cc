@@ -20,11 +20,12 @@ void SettledPart::Add(const std::string& operation, const Repeats& found, double
   unsettled_.push_back(absl::StrFormat("%s (%.1f %%)", operation, 100 * found.spread));
 }
 
+bool SettledPart::too_small() const { return unsettled_seconds_ > kMostUnsettled * seconds_; }
+
 absl::Status SettledPart::ExpectMost(Communicator& control) const {
-  const bool too_many = unsettled_seconds_ > kMostUnsettled * seconds_;
-  ASSIGN_OR_RETURN(const bool failed, trainer::AnyRank(control, too_many));
+  ASSIGN_OR_RETURN(const bool failed, trainer::AnyRank(control, too_small()));
   if (!failed) return absl::OkStatus();
-  if (!too_many) return UnsettledError("found repeats on another rank that differ");
+  if (!too_small()) return UnsettledError("found repeats on another rank that differ");
   return UnsettledError(absl::StrFormat(
       "found repeats of which the shortest third spread by more than %.0f %% within %d rounds, "
       "for %.1f %% of the %s of a step, expected for at most %.0f %%: %s",

@@ -22,8 +22,10 @@ class SettledPart {
   // `seconds`: those that the operation takes in a step.
   void Add(const std::string& operation, const Repeats& found, double seconds);
 
-  // Every rank calls it. Errors: UnsettledError on all ranks, if more than 3 % have not settled on
-  // one; it names the operations there. Those of `control`.
+  // True if more than 3 % have not settled.
+  bool too_small() const;
+
+  // Every rank calls it. Errors: UnsettledError on all ranks, if it is too small on one; it names the operations there. Those of `control`.
   absl::Status ExpectMost(Communicator& control) const;
 
  private:

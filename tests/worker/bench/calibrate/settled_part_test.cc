@@ -34,6 +34,8 @@ SettledPart PartOf(double unsettled) {
 }
 
 TEST(SettledPartTest, ASmallPartNeedNotSettle) {
+  EXPECT_FALSE(PartOf(3).too_small());
+  EXPECT_TRUE(PartOf(4).too_small());
   for (const absl::Status& status : Expected({PartOf(3), PartOf(0)}))
     EXPECT_EQ(status, absl::OkStatus());
 }
