@@ -106,10 +106,10 @@ make_switch() { # GBPS
   done
 }
 
-# A core without work sleeps, and what runs on it next is slower and varies more: on a virtual machine
-# by tens of percent, because its host gives the core to others meanwhile. A loop of the idle class,
-# which gives way to every other thread at once, keeps the cores of pinned ranks awake. It ends with
-# this script even if that is killed.
+# A core without work sleeps, and on a virtual machine what runs on it next is slower and varies more
+# (docs/BENCHMARKS.md, "Cores that never sleep"). A loop of the idle class, which gives way to every
+# other thread at once, keeps the cores of pinned ranks awake. It ends with this script even if that
+# is killed.
 keep_awake() {
   local core
   for ((core = 0; core < nodes * node_ranks; ++core)); do
