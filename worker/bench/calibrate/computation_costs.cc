@@ -119,8 +119,7 @@ absl::StatusOr<std::map<std::string, CostProfile::Number>> MeasureComputations(
   for (size_t i = 0; i < all.keys.size(); ++i) {
     if (all.timed[i] == nullptr) continue;
     const Repeats& found = all.repeats[i].found();
-    const bool agreed = found.settled && found.spread <= kMostSpread;
-    costs[all.keys[i]] = {found.medians[0], agreed ? found.spread : 0};
+    costs[all.keys[i]] = {found.medians[0], found.spread_of_cost()};
   }
   return costs;
 }

@@ -118,7 +118,7 @@ class Calibration {
         alone_[name] = {few.medians[0], 0};
       } else {
         ASSIGN_OR_RETURN(const Repeats found, Repeat(Values::kTimes, measure));
-        alone_[name] = {found.medians[0], found.settled ? found.spread : 0};
+        alone_[name] = {found.medians[0], found.spread_of_cost()};
         settled.Add(name, found, collective.count * alone_[name].value);
       }
       if (collective.ranks > 0) profile_.operations[collective.operation] = alone_[name];

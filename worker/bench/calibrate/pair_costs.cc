@@ -186,7 +186,7 @@ class PairMeasurement {
                          settled.medians[1]));
     return Beside{.compute = settled.medians[0],
                   .communication = settled.medians[1],
-                  .spread = settled.spread <= kMostSpread ? settled.spread : 0};
+                  .spread = settled.spread_of_cost()};
   }
 
   // Of the name of a collective.

@@ -20,6 +20,10 @@ struct Repeats {
   double spread = 0;    // the largest of the values that agree most
   double interval = 0;  // the largest of the 95 % confidence intervals of ratios' medians
   bool settled = false;
+
+  // That of a number in a file of costs: 0 if the repeats do not agree, and only their median or its
+  // interval is known.
+  double spread_of_cost() const { return settled && spread <= kMostSpread ? spread : 0; }
 };
 
 // Within how much the median of a ratio must be known where its repeats differ.

@@ -121,6 +121,7 @@ TEST(SettleTest, AllQuietTimesCount) {
   EXPECT_TRUE(repeats.found().settled);
   EXPECT_THAT(repeats.found().medians, ElementsAre(1.06));
   EXPECT_NEAR(repeats.found().spread, 0.08, 1e-9);
+  EXPECT_EQ(repeats.found().spread_of_cost(), repeats.found().spread);
   repeats.Add({1.09});
   EXPECT_THAT(repeats.found().medians, ElementsAre(1.07));
 }
@@ -136,6 +137,7 @@ TEST(SettleTest, TheFewestRoundsOfAnyValuesAreEnough) {
   EXPECT_EQ(calls, kSettledRounds);
   EXPECT_THAT(found->medians, ElementsAre(3));
   EXPECT_EQ(found->spread, 4);
+  EXPECT_EQ(found->spread_of_cost(), 0);
 }
 
 // The calls of RepeatInRounds, of which measurement 1 is disturbed in its first `disturbed` repeats.
