@@ -4,7 +4,6 @@
 
 #include "worker/bench/calibrate/round_costs.h"
 
-#include <algorithm>
 #include <numeric>
 #include <utility>
 
@@ -16,9 +15,7 @@
 namespace stretto::bench {
 namespace {
 
-constexpr size_t kMostMeasuredRounds = 3 * kSettledRounds;
-
-size_t LeastQuiet(size_t rounds) { return std::max<size_t>(kSettledRounds, (rounds + 2) / 3); }
+constexpr size_t kMostCostRounds = 3 * kSettledRounds;
 
 }  // namespace
 
@@ -28,16 +25,16 @@ void RoundCosts::Add(std::vector<double> seconds) {
 }
 
 bool RoundCosts::settled() const {
-  return !totals_.empty() && QuietOf(totals_).size() >= LeastQuiet(totals_.size());
+  return !totals_.empty() && QuietOf(totals_).size() >= kSettledRounds;
 }
 
-bool RoundCosts::done() const { return settled() || totals_.size() >= kMostMeasuredRounds; }
+bool RoundCosts::done() const { return settled() || totals_.size() >= kMostCostRounds; }
 
 absl::Status RoundCosts::ExpectSettled() const {
   if (settled()) return absl::OkStatus();
   return UnsettledError(absl::StrFormat(
       "computations: found %d of %d rounds at most %.0f %% longer than the fastest, expected %d",
-      QuietOf(totals_).size(), totals_.size(), 100 * kMostSpread, LeastQuiet(totals_.size())));
+      QuietOf(totals_).size(), totals_.size(), 100 * kMostSpread, kSettledRounds));
 }
 
 CostProfile::Number RoundCosts::CostOf(size_t measurement) const {

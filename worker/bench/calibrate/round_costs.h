@@ -22,9 +22,9 @@ class RoundCosts {
   // Adds a round: the seconds of one call, for each measurement.
   void Add(std::vector<double> seconds);
 
-  // True if kSettledRounds are quiet, and a third of all.
+  // True if kSettledRounds are quiet.
   bool settled() const;
-  // True when it has settled, and after three times kSettledRounds.
+  // True when it has settled, and after three times as many rounds.
   bool done() const;
   // Errors: UnsettledError, unless it has settled.
   absl::Status ExpectSettled() const;
