@@ -9,7 +9,8 @@
 namespace stretto::bench {
 namespace {
 
-constexpr int64_t kDrainBytes = 2 * kMostBucketBytes;
+// At least twice the bucket of the tbf that shapes the link (tests/bench/nodes.sh).
+constexpr int64_t kDrainBytes = 2 << 20;
 
 }  // namespace
 
