@@ -130,6 +130,15 @@ wait "$killed"
 expect "a script is killed while it keeps a core awake" test $? -eq 137
 expect "it leaves no loop" sleep_again "$killed"
 
+# A script that is interrupted right after it started a loop ends that one, too.
+timeout 60 bash -c '. "$1"
+nodes=1 node_ranks=1
+need_nodes taskset chrt
+set -T
+trap "[[ \$BASH_COMMAND != awake+=* ]] || kill -TERM \$\$" DEBUG
+keep_awake' interrupted "$here/nodes.sh"
+expect "it ends although its loop is not in the list yet" test $? -eq 143
+
 # A run that is interrupted cleans up, too.
 "$script" "${small[@]}" --json "$scratch/none.json" >/dev/null 2>&1 &
 script_id=$!

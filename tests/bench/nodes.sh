@@ -33,7 +33,7 @@ need_nodes() {
   spaces=()
   local node
   for ((node = 0; node < nodes; ++node)); do spaces+=("stretto-$$-$node"); done
-  pids=() awake=()
+  awake=()
   trap clean_up_nodes EXIT
   trap 'exit 130' INT
   trap 'exit 143' TERM HUP
@@ -43,7 +43,12 @@ need_nodes() {
 clean_up_nodes() {
   local code=$?
   trap - EXIT INT TERM HUP
-  ((${#pids[@]} + ${#awake[@]} == 0)) || kill "${pids[@]}" "${awake[@]}" 2>/dev/null || true
+  # The jobs, too: a signal can come before a process that was started is in its list, and a loop of
+  # keep_awake would then wait for this script, which waits for the loop.
+  local running
+  mapfile -t running < <(jobs -p)
+  running+=("${awake[@]}")
+  ((${#running[@]} == 0)) || kill "${running[@]}" 2>/dev/null || true
   wait
   local space
   for space in "${spaces[@]}" "stretto-$$-switch"; do
@@ -122,9 +127,8 @@ keep_awake() {
 # run_ranks COMMAND...: one for each rank, in its node. When one fails the others are ended, and its
 # code is returned. With by_address set, each gets --address.
 run_ranks() {
-  local rank node ended code=0 meeting
+  local rank node ended code=0 meeting pids=()
   meeting=$(mktemp -d "$scratch/meeting.XXXX")
-  pids=()
   for ((rank = 0; rank < nodes * node_ranks; ++rank)); do
     node=$((rank / node_ranks))
     ip netns exec "${spaces[node]}" ${pinned:+taskset -c "$rank"} \
@@ -142,6 +146,5 @@ run_ranks() {
     fi
     kill "${pids[@]}" 2>/dev/null || true
   done
-  pids=()
   return "$code"
 }
