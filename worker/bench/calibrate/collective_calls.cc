@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "proto/base/status_macros.h"
 #include "worker/bench/overlap/drain_link.h"
+#include "worker/trainer/agreement/control.h"
 
 namespace stretto::bench {
 
@@ -34,6 +36,16 @@ absl::StatusOr<std::unique_ptr<Executor>> CollectiveCalls::MakeBeside(
 absl::StatusOr<double> CollectiveCalls::Run(Executor* executor) {
   if (executor != nullptr) RETURN_IF_ERROR(executor->Run());
   return job_.Slowest(executor == nullptr ? 0 : SpanSeconds(executor->intervals()));
+}
+
+absl::StatusOr<double> CollectiveCalls::RunFromLast(Executor* executor) {
+  double mine = std::numeric_limits<double>::infinity();
+  if (executor != nullptr) {
+    RETURN_IF_ERROR(executor->Run());
+    mine = SpanSeconds(executor->intervals());
+  }
+  ASSIGN_OR_RETURN(const auto all, trainer::ExchangeNumbers(job_.control(), {mine}));
+  return std::min_element(all.begin(), all.end())->front();
 }
 
 absl::StatusOr<double> CollectiveCalls::RunDrained(Executor* executor) {

@@ -34,7 +34,9 @@ class CollectiveCalls {
 
   // Returns the seconds of an executor, which may be null, on the slowest rank.
   absl::StatusOr<double> Run(Executor* executor);
-  // The same on a link whose token bucket was drained.
+  // The same without what other ranks wait for the last one to begin.
+  absl::StatusOr<double> RunFromLast(Executor* executor);
+  // The same as Run on a link whose token bucket was drained.
   absl::StatusOr<double> RunDrained(Executor* executor);
 
  private:

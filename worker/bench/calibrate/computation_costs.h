@@ -20,7 +20,7 @@ inline constexpr int64_t kWorkingSet = int64_t{16} << 20;
 // Measures each computation alone, on this rank's core; all ranks at once, as they compute in a
 // step. `computations` are this rank's, by OperationKey, and those of other ranks may be others.
 // Every rank calls it. Returns seconds of one call on the slowest rank that has it. Errors: those of
-// the executor; UnsettledError, if the times of too much of a step's computation did not settle.
+// the executor; UnsettledError on all ranks, if too few rounds were quiet.
 absl::StatusOr<std::map<std::string, CostProfile::Number>> MeasureComputations(
     const std::map<std::string, KernelCase>& computations, MeasuredJob& job);
 

@@ -2,8 +2,8 @@
 
 // Connects the ranks as a job does. First each rank measures its own computations, all ranks at
 // once, as they compute in a step. Everything after that is in lockstep: collectives alone on a
-// drained link; the largest of them for the CPU that it takes and for what an idle link saves up;
-// then pairs (pair_costs.h). At last the ranks exchange their costs.
+// drained link; the largest of them for the CPU that it takes, and one for what an idle link saves
+// up; then pairs (pair_costs.h). At last the ranks exchange their costs.
 
 #include "worker/bench/calibrate/measure.h"
 
@@ -44,6 +44,8 @@ namespace {
 // settle even on an idle machine, and is a small part of a step.
 constexpr double kShortestSettled = 1e-3;
 constexpr int kMostCollectives = 512;
+// A burst is a small difference of two times.
+constexpr int kBurstRounds = 15;
 
 class Calibration {
  public:
@@ -102,7 +104,7 @@ class Calibration {
   }
 
   absl::Status MeasureCollectives() {
-    SettledPart settled("communication");
+    SettledPart settled;
     for (auto& [name, collective] : collectives_) {
       ASSIGN_OR_RETURN(auto executor, calls_->Make(collective, 1));
       ASSIGN_OR_RETURN(const double once, calls_->RunDrained(executor.get()));
@@ -151,28 +153,56 @@ class Calibration {
     }
     profile_.latency_seconds = {latency, alone_[small->first].spread};
     profile_.bytes_per_second = {bandwidth, alone_[large->first].spread};
-    return MeasureShares(large->first);
+    RETURN_IF_ERROR(MeasureShare(large->first));
+    return MeasureBurst();
   }
 
-  // What a collective takes of the CPU, and what it saves on a link that was idle as long.
-  absl::Status MeasureShares(const std::string& name) {
+  // What a collective takes of the CPU.
+  absl::Status MeasureShare(const std::string& name) {
     ASSIGN_OR_RETURN(const auto executor, calls_->Make(collectives_[name], 1));
-    std::vector<double> cpu, saved;
+    std::vector<double> cpu;
     for (int round = 0; round < kSettledRounds; ++round) {
       RETURN_IF_ERROR(DrainLink(control()));
       const double begin = ProcessCpuSeconds();
-      ASSIGN_OR_RETURN(const double drained, calls_->Run(executor.get()));
-      cpu.push_back(executor == nullptr ? 0 : (ProcessCpuSeconds() - begin) / drained);
-      std::this_thread::sleep_for(std::chrono::duration<double>(drained));
-      RETURN_IF_ERROR(control().Run(Collective::Barrier()));
-      ASSIGN_OR_RETURN(const double rested, calls_->Run(executor.get()));
-      saved.push_back(drained - rested);
+      ASSIGN_OR_RETURN(const double seconds, calls_->Run(executor.get()));
+      cpu.push_back(executor == nullptr ? 0 : (ProcessCpuSeconds() - begin) / seconds);
     }
     constexpr double kLeastShare = 1e-6, kMostShare = 0.95;
     ASSIGN_OR_RETURN(const double share, job_->Slowest(MedianOf(cpu)));
     profile_.cpu_share = std::clamp(share, kLeastShare, kMostShare);
-    profile_.burst_bytes = std::max(0.0, MedianOf(saved)) * profile_.bytes_per_second.value;
     return absl::OkStatus();
+  }
+
+  // A call after a pause that fills any bucket is faster than one in a row by what the link has
+  // saved up. A single call after a drain does not show that: the bucket fills until all ranks
+  // have begun.
+  absl::Status MeasureBurst() {
+    const std::string& name = ShortestAbove(kMostBucketBytes);
+    const int in_row = CallsFor(alone_[name].value, kLeastCollectiveSeconds, kMostCollectives);
+    ASSIGN_OR_RETURN(const auto row, calls_->Make(collectives_[name], in_row));
+    ASSIGN_OR_RETURN(const auto one, calls_->Make(collectives_[name], 1));
+    const std::chrono::duration<double> pause(kMostBucketBytes / profile_.bytes_per_second.value);
+    std::vector<double> saved;
+    for (int round = 0; round < kBurstRounds; ++round) {
+      ASSIGN_OR_RETURN(const double seconds, calls_->RunDrained(row.get()));
+      std::this_thread::sleep_for(pause);
+      RETURN_IF_ERROR(control().Run(Collective::Barrier()));
+      ASSIGN_OR_RETURN(const double rested, calls_->RunFromLast(one.get()));
+      saved.push_back(seconds / in_row - rested);
+    }
+    profile_.burst_bytes = std::max(0.0, MedianOf(saved)) * profile_.bytes_per_second.value;
+    say_(absl::StrFormat("the link saves up %.0f KB", profile_.burst_bytes / 1e3));
+    return absl::OkStatus();
+  }
+
+  // Returns the shortest collective of at least `bytes`, or the largest one.
+  const std::string& ShortestAbove(int64_t bytes) const {
+    const auto suits_better = [&](const auto& a, const auto& b) {
+      const int64_t mine = BytesOf(a.first), other = BytesOf(b.first);
+      if ((mine >= bytes) != (other >= bytes)) return mine >= bytes;
+      return mine >= bytes ? mine < other : mine > other;
+    };
+    return std::min_element(collectives_.begin(), collectives_.end(), suits_better)->first;
   }
 
   static int64_t BytesOf(const std::string& name) {

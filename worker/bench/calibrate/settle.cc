@@ -63,7 +63,22 @@ Agreement AgreementOf(Values kind, absl::Span<const double> sorted, double most_
   return {interval, true, spread};
 }
 
-}  // namespace
+// The repeats so far.
+class Repeated {
+ public:
+  Repeated(Values kind, double most_interval) : kind_(kind), most_interval_(most_interval) {}
+
+  void Add(absl::Span<const double> values);
+  bool done() const { return found_.settled || count_ == kMostRounds; }
+  const Repeats& found() const { return found_; }
+
+ private:
+  Values kind_;
+  double most_interval_;
+  int count_ = 0;
+  std::vector<std::vector<double>> sorted_;  // by value
+  Repeats found_;
+};
 
 void Repeated::Add(absl::Span<const double> values) {
   sorted_.resize(values.size());
@@ -80,6 +95,8 @@ void Repeated::Add(absl::Span<const double> values) {
   }
 }
 
+}  // namespace
+
 absl::StatusOr<Repeats> Repeat(Values kind,
                                absl::FunctionRef<absl::StatusOr<std::vector<double>>()> measure,
                                double most_interval) {
@@ -89,23 +106,6 @@ absl::StatusOr<Repeats> Repeat(Values kind,
     repeats.Add(values);
   }
   return repeats.found();
-}
-
-absl::Status RepeatInRounds(absl::Span<Repeated> measurements,
-                            absl::FunctionRef<absl::StatusOr<std::vector<double>>(size_t)> measure,
-                            absl::FunctionRef<absl::StatusOr<bool>()> enough) {
-  const auto done = [](const Repeated& each) { return each.done(); };
-  for (int round = 1; !std::all_of(measurements.begin(), measurements.end(), done); ++round) {
-    for (size_t i = 0; i < measurements.size(); ++i) {
-      if (measurements[i].done()) continue;
-      ASSIGN_OR_RETURN(const std::vector<double> values, measure(i));
-      measurements[i].Add(values);
-    }
-    if (round < kSettledRounds) continue;
-    ASSIGN_OR_RETURN(const bool ends, enough());
-    if (ends) break;
-  }
-  return absl::OkStatus();
 }
 
 absl::StatusOr<Repeats> Settle(const std::string& what,

@@ -34,41 +34,15 @@ inline constexpr double kMostInterval = kMostSpread / 2;
 // either way. kAny needs no agreement: its median is that of kSettledRounds repeats.
 enum class Values { kTimes, kRatios, kAny };
 
-// The repeats of one measurement so far. They have settled when each value agrees in enough of
-// them, kSettledRounds at least: times if a third of them are quiet, ratios if the two thirds that
-// are closest spread by at most kMostSpread (proto/base/spread.h). The medians are of those that
-// agree. Ratios also agree when the 95 % confidence interval of their median spreads by at most
-// `most_interval`, for machines that never are quiet.
-class Repeated {
- public:
-  explicit Repeated(Values kind, double most_interval = kMostInterval)
-      : kind_(kind), most_interval_(most_interval) {}
-
-  // Adds what a repeat found: the same number of values above 0 each time.
-  void Add(absl::Span<const double> values);
-  // True when it has settled, and after kMostRounds repeats.
-  bool done() const { return found_.settled || count_ == kMostRounds; }
-  const Repeats& found() const { return found_; }
-
- private:
-  Values kind_;
-  double most_interval_;
-  int count_ = 0;
-  std::vector<std::vector<double>> sorted_;  // by value
-  Repeats found_;
-};
-
-// Calls `measure` until its values are done. Errors: those of `measure`.
+// Calls `measure`, which returns the same number of values above 0 each time, until they have
+// settled, at most kMostRounds times. They have when each value agrees in enough repeats,
+// kSettledRounds at least: times if a third of them are quiet, ratios if the two thirds that are
+// closest spread by at most kMostSpread (proto/base/spread.h). The medians are of those that agree.
+// Ratios also agree when the 95 % confidence interval of their median spreads by at most
+// `most_interval`, for machines that never are quiet. Errors: those of `measure`.
 absl::StatusOr<Repeats> Repeat(Values kind,
                                absl::FunctionRef<absl::StatusOr<std::vector<double>>()> measure,
                                double most_interval = kMostInterval);
-
-// Repeats several measurements in rounds, so that the repeats of each spread over the time of all:
-// calls `measure(i)` for each position that is not done, once in each round, until all are done or
-// `enough`, which it asks after kSettledRounds rounds and each later one. Errors: those of both.
-absl::Status RepeatInRounds(absl::Span<Repeated> measurements,
-                            absl::FunctionRef<absl::StatusOr<std::vector<double>>(size_t)> measure,
-                            absl::FunctionRef<absl::StatusOr<bool>()> enough);
 
 // Repeats ratios. Errors: also UnsettledError, naming `what`.
 absl::StatusOr<Repeats> Settle(const std::string& what,

@@ -28,9 +28,9 @@ absl::Status SettledPart::ExpectMost(Communicator& control) const {
   if (!too_small()) return UnsettledError("found repeats on another rank that differ");
   return UnsettledError(absl::StrFormat(
       "found repeats of which the shortest third spread by more than %.0f %% within %d rounds, "
-      "for %.1f %% of the %s of a step, expected for at most %.0f %%: %s",
-      100 * kMostSpread, kMostRounds, 100 * unsettled_seconds_ / seconds_, of_,
-      100 * kMostUnsettled, absl::StrJoin(unsettled_, "; ")));
+      "for %.1f %% of the communication of a step, expected for at most %.0f %%: %s",
+      100 * kMostSpread, kMostRounds, 100 * unsettled_seconds_ / seconds_, 100 * kMostUnsettled,
+      absl::StrJoin(unsettled_, "; ")));
 }
 
 }  // namespace stretto::bench

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How much of a step has settled times.
+// How much of a step's communication has settled times.
 
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -12,24 +11,20 @@
 
 namespace stretto::bench {
 
-// Adds up the times of a step's computations, or of its collectives. Some never settle: operations
-// that wait for memory beside neighbours that use it, and collectives that are mostly latency. They
+// Adds up the times of a step's collectives. Some never settle: those that are mostly latency. They
 // may take a small part of a step, which bounds what they add to the error of a prediction.
 class SettledPart {
  public:
-  explicit SettledPart(std::string of) : of_(std::move(of)) {}  // "computation"
-
   // `seconds`: those that the operation takes in a step.
   void Add(const std::string& operation, const Repeats& found, double seconds);
 
-  // True if more than 3 % have not settled.
-  bool too_small() const;
-
-  // Every rank calls it. Errors: UnsettledError on all ranks, if it is too small on one; it names the operations there. Those of `control`.
+  // Every rank calls it. Errors: UnsettledError on all ranks, if more than 3 % have not settled on
+  // one; it names the operations there. Those of `control`.
   absl::Status ExpectMost(Communicator& control) const;
 
  private:
-  std::string of_;
+  bool too_small() const;
+
   double seconds_ = 0, unsettled_seconds_ = 0;
   std::vector<std::string> unsettled_;
 };

@@ -259,6 +259,7 @@ class Comparer {
     if (!options_.costs) return result;
     ASSIGN_OR_RETURN(const Figures predicted, SimulateFigures(simulands, ModelOf(*options_.costs)));
     result.t_simulated = predicted.step.t_overlap;
+    result.t_comp_simulated = predicted.step.t_comp_sliced;
     return result;
   }
 

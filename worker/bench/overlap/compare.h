@@ -30,9 +30,10 @@ struct ScheduleResult {
   double t_optimizer = 0;
   std::optional<double> t_occupy;  // over an emulated link
   Slowdown slowdown;
-  Figures ceiling;                    // simulated, no contention
-  std::optional<double> t_simulated;  // t_overlap as the costs of a calibration predict it
-  std::vector<double> samples;        // forward and backward, one of each round
+  Figures ceiling;  // simulated, no contention
+  // t_overlap and t_comp_sliced as the costs of a calibration predict them.
+  std::optional<double> t_simulated, t_comp_simulated;
+  std::vector<double> samples;  // forward and backward, one of each round
 };
 
 struct Comparison {

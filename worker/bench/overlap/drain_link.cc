@@ -9,8 +9,7 @@
 namespace stretto::bench {
 namespace {
 
-// At least twice the bucket of the tbf that shapes the link (tests/bench/nodes.sh).
-constexpr int64_t kDrainBytes = 2 << 20;
+constexpr int64_t kDrainBytes = 2 * kMostBucketBytes;
 
 }  // namespace
 

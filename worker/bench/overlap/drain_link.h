@@ -11,6 +11,9 @@ namespace stretto::bench {
 // Payload share of a full frame: 1448 of 1514 bytes, with IPv4 and TCP timestamps.
 inline constexpr double kPayloadShare = 0.956;
 
+// The largest bucket that a drain empties (that of tests/bench/nodes.sh is smaller).
+inline constexpr int64_t kMostBucketBytes = 1 << 20;
+
 // Empties the token bucket of the link and waits for all ranks, which call this together. Errors:
 // those of the communicator.
 absl::Status DrainLink(Communicator& ranks);

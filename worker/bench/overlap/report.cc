@@ -90,8 +90,10 @@ Json ScheduleOf(const OverlapOptions& options, const ScheduleResult& result,
                {"t_ideal_pairs", f.ideal_pairs()},
                {"t_ideal", f.ideal()},
                {"t_simulated", nullptr},
+               {"t_comp_simulated", nullptr},
                {"t_occupy", nullptr}});
   if (result.t_simulated) json["t_simulated"] = *result.t_simulated;
+  if (result.t_comp_simulated) json["t_comp_simulated"] = *result.t_comp_simulated;
   if (result.t_occupy) json["t_occupy"] = *result.t_occupy;
   json.update({{"hidden", ratio(f.step.hidden())},
                {"hidden_forward", ratio(f.forward.hidden())},

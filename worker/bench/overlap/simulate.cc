@@ -39,6 +39,7 @@ PhaseMedians PhaseOf(const PhaseTimes& overlap, const PhaseTimes& serial,
   medians.t_comm = communication.seconds;
   medians.t_serial_sliced = serial.seconds;
   medians.t_overlap = overlap.seconds;
+  medians.t_comp_sliced = serial.seconds - serial.communication;
   medians.hidden_interval = overlap.communication > 0 ? 1 - overlap.exposed_share() : 0;
   return medians;
 }

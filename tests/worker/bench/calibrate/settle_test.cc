@@ -112,18 +112,19 @@ TEST(SettleTest, TimesMayBeDisturbedMoreOften) {
 // The quiet times are those within 10 % of the shortest, however many they are, as in a benchmark's
 // rounds: the median is not that of the fastest moments alone.
 TEST(SettleTest, AllQuietTimesCount) {
-  Repeated repeats(Values::kTimes);
-  for (const double seconds : {9.0, 1.05, 1.0, 1.07, 8.0, 1.06}) repeats.Add({seconds});
-  EXPECT_FALSE(repeats.done());
-  repeats.Add({1.08});
+  const std::vector<double> times = {9.0, 1.05, 1.0, 1.07, 8.0, 1.06, 1.08};
+  size_t calls = 0;
+  const absl::StatusOr<Repeats> found =
+      Repeat(Values::kTimes, [&]() -> absl::StatusOr<std::vector<double>> {
+        return std::vector<double>{times.at(calls++)};
+      });
 
-  EXPECT_TRUE(repeats.done());
-  EXPECT_TRUE(repeats.found().settled);
-  EXPECT_THAT(repeats.found().medians, ElementsAre(1.06));
-  EXPECT_NEAR(repeats.found().spread, 0.08, 1e-9);
-  EXPECT_EQ(repeats.found().spread_of_cost(), repeats.found().spread);
-  repeats.Add({1.09});
-  EXPECT_THAT(repeats.found().medians, ElementsAre(1.07));
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_TRUE(found->settled);
+  EXPECT_EQ(calls, times.size());
+  EXPECT_THAT(found->medians, ElementsAre(1.06));
+  EXPECT_NEAR(found->spread, 0.08, 1e-9);
+  EXPECT_EQ(found->spread_of_cost(), found->spread);
 }
 
 TEST(SettleTest, TheFewestRoundsOfAnyValuesAreEnough) {
@@ -138,51 +139,6 @@ TEST(SettleTest, TheFewestRoundsOfAnyValuesAreEnough) {
   EXPECT_THAT(found->medians, ElementsAre(3));
   EXPECT_EQ(found->spread, 4);
   EXPECT_EQ(found->spread_of_cost(), 0);
-}
-
-// The calls of RepeatInRounds, of which measurement 1 is disturbed in its first `disturbed` repeats.
-std::vector<size_t> CallsInRounds(int disturbed, bool enough) {
-  std::vector<Repeated> measurements(3, Repeated(Values::kTimes));
-  std::vector<size_t> calls;
-  int repeats = 0;  // of measurement 1
-  const absl::Status status = RepeatInRounds(
-      absl::MakeSpan(measurements),
-      [&](size_t i) -> absl::StatusOr<std::vector<double>> {
-        calls.push_back(i);
-        return std::vector<double>{i == 1 && repeats++ < disturbed ? 1.0 + repeats : 1.0};
-      },
-      [&]() -> absl::StatusOr<bool> { return enough; });
-  EXPECT_EQ(status, absl::OkStatus());
-  return calls;
-}
-
-TEST(SettleTest, ARoundRepeatsEachThatIsNotDone) {
-  std::vector<size_t> expected;
-  for (int round = 0; round < kSettledRounds; ++round) expected.insert(expected.end(), {0, 1, 2});
-  EXPECT_EQ(CallsInRounds(0, false), expected);
-  expected.insert(expected.end(), {1, 1});
-  EXPECT_EQ(CallsInRounds(2, false), expected);
-  EXPECT_EQ(CallsInRounds(1000, false).size(), size_t{kMostRounds} + 2 * kSettledRounds);
-}
-
-TEST(SettleTest, RoundsEndWhenEnoughHasSettled) {
-  EXPECT_EQ(CallsInRounds(1000, true).size(), size_t{3} * kSettledRounds);
-}
-
-TEST(SettleTest, ErrorsInRoundsArePassedOn) {
-  Repeated one(Values::kTimes);
-  const auto measured = [](size_t) -> absl::StatusOr<std::vector<double>> {
-    return std::vector<double>{1, 2};
-  };
-  const auto lost = absl::InternalError("lost");
-  EXPECT_EQ(RepeatInRounds(
-                absl::MakeSpan(&one, 1),
-                [&](size_t) -> absl::StatusOr<std::vector<double>> { return lost; },
-                []() -> absl::StatusOr<bool> { return false; }),
-            lost);
-  EXPECT_EQ(RepeatInRounds(absl::MakeSpan(&one, 1), measured,
-                           [&]() -> absl::StatusOr<bool> { return lost; }),
-            lost);
 }
 
 TEST(SettleTest, TimesOfWhichTheShortestDifferHaveNotSettled) {

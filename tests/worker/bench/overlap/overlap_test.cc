@@ -96,6 +96,7 @@ TEST_F(OverlapTest, EverySchedulePassesParityAndHasAllFigures) {
                             "hidden_ceiling_forward",
                             "hidden_ceiling_backward",
                             "t_simulated",
+                            "t_comp_simulated",
                             "comm_cpu_seconds",
                             "slowdown",
                             "tokens_per_second",
@@ -106,7 +107,8 @@ TEST_F(OverlapTest, EverySchedulePassesParityAndHasAllFigures) {
                              "t_ideal_step", "comm_cpu_seconds"}) {
       EXPECT_GT(schedule[time], 0) << schedule["schedule"] << ": " << time;
     }
-    EXPECT_TRUE(schedule["t_simulated"].is_null());  // without costs of a calibration
+    // Without costs of a calibration.
+    EXPECT_TRUE(schedule["t_simulated"].is_null() && schedule["t_comp_simulated"].is_null());
     EXPECT_THAT(schedule["parity"].get<std::string>(), HasSubstr("bitwise equal"));
     EXPECT_NEAR(schedule["loss_first"].get<double>(), std::log(100), 0.1);
   }
@@ -185,6 +187,12 @@ TEST_F(OverlapTest, StepsArePredictedFromCostsThatWereGiven) {
   const auto intervals = Simulate(program, ModelOf(costs));
   EXPECT_EQ(result["schedules"][0]["t_simulated"], TimesOf(program, *intervals, 0).step.seconds);
   EXPECT_GT(result["schedules"][1]["t_simulated"], 0);
+  double computation = 0;
+  for (const Op& op : program.ops) {
+    const bool counts = !IsCollective(op.kind) && op.tag.phase != Phase::kOptimizer;
+    if (counts) computation += ModelOf(costs).Alone(program, op);
+  }
+  EXPECT_NEAR(result["schedules"][0]["t_comp_simulated"], computation, 1e-6);
 }
 
 TEST_F(OverlapTest, PlansOfAWeaveAreMeasuredBesideEachOther) {

@@ -93,19 +93,26 @@ TEST(SimNetworkTest, RanksOfANodeUseTheirOwnLinks) {
               ElementsAre(At(0, 0.25), At(0, 1)));
 }
 
-// Two transfers of one group with a computation of `pause` seconds between them.
-std::vector<Interval> WithPause(double pause, double burst_bytes) {
+// Two transfers of one group with a computation of `pause` seconds between them, and one of `busy`
+// seconds that begins with the second transfer.
+std::vector<Interval> WithPause(double pause, double burst_bytes, double busy = 0,
+                                double turn_seconds = 0) {
   const Program program = ProgramOf(
       "program rank=0 world=2\ngroup g0 0,1\nlane compute\nlane comm.g0\n"
       "buffer %0 b f32 250 input\nbuffer %1 c f32 4 activation\n"
       "0 comm.g0 send x fwd in=%0 on=g0\n"
       "1 compute zero pause fwd out=%1 wait=0\n"
-      "2 comm.g0 send y fwd in=%0 on=g0 wait=1\n");
-  CostModel cost{.interconnect = {.bytes_per_second = kRate, .burst_bytes = burst_bytes}};
+      "2 comm.g0 send y fwd in=%0 on=g0 wait=1\n"
+      "3 compute zero busy fwd out=%1\n");
+  CostModel cost{.interconnect = {.bytes_per_second = kRate, .burst_bytes = burst_bytes},
+                 .contention = {.turn_seconds = turn_seconds}};
   cost.table.Set("fwd pause zero", pause);
-  const auto timeline = Simulate(program, cost);
+  cost.table.Set("fwd busy zero", busy);
+  auto timeline = Simulate(program, cost);
   EXPECT_TRUE(timeline.ok()) << timeline.status();
-  return timeline.ok() ? *timeline : std::vector<Interval>(3);
+  if (!timeline.ok()) return std::vector<Interval>(3);
+  timeline->pop_back();
+  return *std::move(timeline);
 }
 
 TEST(SimNetworkTest, AnIdleInterfaceSavesUpABurst) {
@@ -116,6 +123,14 @@ TEST(SimNetworkTest, AnIdleInterfaceSavesUpABurst) {
   // A burst of everything takes no time.
   EXPECT_THAT(WithPause(5, 4000), ElementsAre(At(0, 1), At(1, 6), At(6, 6)));
   EXPECT_THAT(WithPause(5, 0), ElementsAre(At(0, 1), At(1, 6), At(6, 7)));
+}
+
+TEST(SimNetworkTest, WhoWaitsForItsWholeTurnSendsNoBurst) {
+  EXPECT_THAT(WithPause(5, 400, 3, 0), ElementsAre(At(0, 1), At(1, 6), At(6, 6.6)));
+  // The seconds of a turn were measured with what the link saves up during it.
+  EXPECT_THAT(WithPause(5, 400, 3, 1), ElementsAre(At(0, 1), At(1, 6), At(6, 8)));
+  // Nothing computes any longer after half a turn.
+  EXPECT_THAT(WithPause(5, 400, 0.5, 1), ElementsAre(At(0, 1), At(1, 6), At(6, 7.1)));
 }
 
 TEST(SimNetworkTest, TheBucketIsEmptyWhenTheStepBegins) {

@@ -21,7 +21,7 @@ class Network {
   void AddGroup(size_t channel, const Interconnect& wire, const Group& group);
 
   // Begins a transfer at a time in seconds. Returns how much sooner it is done, at its speed alone,
-  // because interfaces that it leaves have been idle and have saved up bytes.
+  // if it sends at once what interfaces that it leaves have saved up while they were idle.
   double Begin(size_t channel, CollectiveKind kind, int64_t bytes, double now);
   void End(size_t channel, double now);
 

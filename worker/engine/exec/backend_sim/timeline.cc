@@ -62,9 +62,10 @@ struct Activity {
   double rate = 0;  // 0: none, or not settled yet
   bool active = false;
   // A transfer that has just begun may have to wait for its turn on a core. While it does,
-  // `remaining` is what is left of the wait, and `work` are its seconds.
+  // `remaining` is what is left of the wait. `work` are its own seconds, of which `saved` are for
+  // bytes that an idle link has saved up.
   enum class Turn { kOpen, kWaits, kHas } turn = Turn::kHas;
-  double work = 0;
+  double work = 0, saved = 0;
 };
 
 class Simulation {
@@ -94,7 +95,7 @@ class Simulation {
       finishes_.erase(finishes_.begin());
       now_ = time;
       if (activities_[activity].turn == Activity::Turn::kWaits) {
-        EndWait(activity);
+        BeginWork(activity);
       } else {
         Complete(activity);
       }
@@ -185,9 +186,12 @@ class Simulation {
     meeting.seconds = std::max(meeting.seconds, seconds);
     if (++meeting.arrived < meeting.needed) return;
     meeting.kind = InfoOf(op.kind).collective;
-    const double sooner = network_.Begin(joined, meeting.kind, WireBytes(*input.program, op), now_);
-    Begin(lanes_.size() + joined, std::max(0.0, meeting.seconds - sooner));
-    activities_[lanes_.size() + joined].turn = Activity::Turn::kOpen;
+    const double saved = network_.Begin(joined, meeting.kind, WireBytes(*input.program, op), now_);
+    activities_[lanes_.size() + joined] = {.since = now_,
+                                           .active = true,
+                                           .turn = Activity::Turn::kOpen,
+                                           .work = meeting.seconds,
+                                           .saved = saved};
     for (size_t member : meeting.lanes) {
       ++ranks_[lanes_[member].rank].transferring;
       unsettled_.insert(lanes_[member].rank);
@@ -199,22 +203,24 @@ class Simulation {
   }
 
   // A transfer waits for its turn if one of its ranks computes when it begins, until none does.
+  // Then it sends at once what the link has saved up. One that waits for its whole turn does not:
+  // the link also saves up during each turn, so the measured seconds of a turn allow for that.
   void TakeTurn(size_t transfer) {
     Activity& activity = activities_[transfer];
     if (!activity.active || activity.turn == Activity::Turn::kHas) return;
     const double turn = TurnOf(transfer);
-    if (activity.turn == Activity::Turn::kWaits) {
-      if (turn == 0) EndWait(transfer);
-      return;
+    if (turn == 0) {
+      if (activity.turn == Activity::Turn::kWaits) finishes_.erase({EndOf(activity), transfer});
+      activity.work = std::max(0.0, activity.work - activity.saved);
+      BeginWork(transfer);
+    } else if (activity.turn == Activity::Turn::kOpen) {
+      activity.turn = Activity::Turn::kWaits;
+      activity.remaining = turn;
     }
-    activity.turn = turn == 0 ? Activity::Turn::kHas : Activity::Turn::kWaits;
-    if (turn > 0) activity.work = std::exchange(activity.remaining, turn);
   }
 
-  void EndWait(size_t transfer) {
-    Activity& activity = activities_[transfer];
-    finishes_.erase({EndOf(activity), transfer});
-    Begin(transfer, activity.work);
+  void BeginWork(size_t transfer) {
+    Begin(transfer, activities_[transfer].work);
     for (size_t member : meetings_[transfer - lanes_.size()].lanes)
       unsettled_.insert(lanes_[member].rank);
   }
