@@ -91,7 +91,7 @@ def figures(report):
     rows = of_woven(report, fastest(woven))
     rows.append(row("found plan faster than blocks plan, which has barriers",
                     plans_compared(woven), "at least 0 %", "3 % at x about 1", ANY, True))
-    errors = [error for _, error, _ in prediction_errors.rows_of("", report)[0]]
+    errors = [errors["in advance"] for _, errors in prediction_errors.rows_of("", report)[0]]
     spread = prediction_errors.statistics_of(errors) if errors else {}
     for key, must, aim in (("median", "2 %", "1 %"), ("p95", "5 %", "3 %"), ("max", "8 %", "5 %")):
         rows.append(row(f"errors of {len(errors)} predictions, {key}", spread.get(key),

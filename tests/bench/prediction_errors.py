@@ -2,11 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prints how far predicted steps are from measured ones, over JSON files of overlap_link.sh.
 
-A row is a schedule of a file; its error is t_simulated / t_overlap - 1. Files of disturbed runs,
-and rows without a prediction, are named and left out. Below the rows are the median, the 95th
-percentile and the maximum of the absolute errors, and the mean of the signed ones. Exit 1 when
-nothing is left. The last line has the same of the computation alone, t_comp_simulated /
-t_comp_sliced - 1: by how much the machine's speed has changed since the calibration.
+A row is a schedule of a file. Its first error is that of the prediction in advance, t_simulated /
+t_overlap - 1; that of its computation alone, t_comp_simulated / t_comp_sliced - 1, shows by how much
+the machine's speed has changed since the calibration. The other two are the same with computations
+that were measured between the programs of the run. Files of disturbed runs, and rows without a
+prediction, are named and left out. Below the rows are, of each error, the median, the 95th
+percentile and the maximum of the absolute values, and the mean of the signed ones. Exit 1 when
+nothing is left.
 """
 
 import argparse
@@ -16,10 +18,17 @@ import pathlib
 import statistics
 import sys
 
+ERRORS = {  # what is predicted, and what was measured
+    "in advance": ("t_simulated", "t_overlap"),
+    "its computation alone": ("t_comp_simulated", "t_comp_sliced"),
+    "with interleaved computations": ("t_simulated_interleaved", "t_overlap"),
+    "these alone": ("t_comp_simulated_interleaved", "t_comp_sliced"),
+}
+
 
 def rows_of(path, report):
-    """(label, error, error of computation alone) of each schedule, and a sentence for each that is
-    left out."""
+    """(label, errors by what they are of) of each schedule, and a sentence for each that is left
+    out."""
     work = report["work"]
     name = f"{work['family'] or work['model']} {report['gbps']:g} Gbit/s"
     if report["disturbed"]:
@@ -30,10 +39,11 @@ def rows_of(path, report):
                  f"{' ' + s['plan'] if s['plan'] else ''}")
         if s["t_simulated"] is None:
             left_out.append(f"{path}: left out: {label} has no prediction")
-        else:
-            alone = s.get("t_comp_simulated")  # not in reports before 2026-11-29
-            rows.append((label, s["t_simulated"] / s["t_overlap"] - 1,
-                         alone and alone / s["t_comp_sliced"] - 1))
+            continue
+        # Reports before 2026-11-29 have the first alone.
+        rows.append((label, {what: s[predicted] / s[measured] - 1
+                             for what, (predicted, measured) in ERRORS.items()
+                             if s.get(predicted) is not None}))
     return rows, left_out
 
 
@@ -53,8 +63,8 @@ def statistics_of(errors):
 
 def line_of(what, errors):
     of = statistics_of(errors)
-    return (f"{what}: median {of['median']:.1%}, p95 {of['p95']:.1%}, max {of['max']:.1%}, "
-            f"signed mean {of['signed mean']:+.1%}")
+    return (f"{what}, {len(errors)} rows: median {of['median']:.1%}, p95 {of['p95']:.1%}, "
+            f"max {of['max']:.1%}, signed mean {of['signed mean']:+.1%}")
 
 
 def main():
@@ -66,18 +76,18 @@ def main():
         found, why = rows_of(path, json.loads(path.read_text()))
         rows += found
         left_out += why
-    for label, error, alone in rows:
-        print(f"{error:+7.1%}  {label}" +
-              ("" if alone is None else f", computation alone {alone:+.1%}"))
+    for label, errors in rows:
+        print("  ".join(f"{errors[what]:+7.1%}" if what in errors else "      -"
+                        for what in ERRORS) + f"  {label}")
     for why in left_out:
         print(why)
     if not rows:
         print("no row is left", file=sys.stderr)
         return 1
-    print(line_of(f"{len(rows)} rows", [error for _, error, _ in rows]))
-    computation = [alone for _, _, alone in rows if alone is not None]
-    if computation:
-        print(line_of("computation alone", computation))
+    for what in ERRORS:
+        errors = [errors[what] for _, errors in rows if what in errors]
+        if errors:
+            print(line_of(what, errors))
     return 0
 
 

@@ -23,12 +23,13 @@
 #include "proto/base/version.h"
 #include "worker/bench/calibrate/collective_calls.h"
 #include "worker/bench/calibrate/collective_case.h"
-#include "worker/bench/calibrate/computation_costs.h"
 #include "worker/bench/calibrate/pair_costs.h"
+#include "worker/bench/calibrate/quiet_rounds.h"
 #include "worker/bench/calibrate/settle.h"
 #include "worker/bench/calibrate/settled_part.h"
 #include "worker/bench/common/machine.h"
 #include "worker/bench/common/process_cpu.h"
+#include "worker/bench/computations/computations.h"
 #include "worker/bench/kernels/cases.h"
 #include "worker/bench/overlap/drain_link.h"
 #include "worker/bench/ranks/measured_job.h"
@@ -61,7 +62,7 @@ class Calibration {
     RETURN_IF_ERROR(CollectCases());
     say_(absl::StrFormat("%d computations and %d collectives", computations_.size(),
                          collectives_.size()));
-    ASSIGN_OR_RETURN(profile_.operations, MeasureComputations(computations_, *job_));
+    RETURN_IF_ERROR(MeasureComputations());
     RETURN_IF_ERROR(MeasureCollectives());
     if (profile_.has_link()) {
       ASSIGN_OR_RETURN(profile_.pairs, MeasurePairs({.computations = computations_,
@@ -80,11 +81,7 @@ class Calibration {
     std::map<std::string, CollectiveCase> mine;
     for (const EngineSpec& spec : specs_) {
       ASSIGN_OR_RETURN(const RankPlan plan, DraftPlan(spec, job_->rank()));
-      for (KernelCase& next : OperationsOf(plan.program)) {
-        const std::string key = next.operation;
-        const auto [at, added] = computations_.try_emplace(key, std::move(next));
-        if (!added) at->second.uses = std::max(at->second.uses, next.uses);
-      }
+      AddComputations(plan.program, &computations_);
       for (auto& [name, collective] : CollectivesOf(plan.program)) {
         const Group& group = plan.program.groups[collective.op.group];
         collective.op.group = FindGroup(job_->groups(), group.name);
@@ -100,6 +97,14 @@ class Calibration {
         collectives_[std::string(name)];
     }
     for (auto& [name, each] : mine) collectives_[name] = std::move(each);
+    return absl::OkStatus();
+  }
+
+  absl::Status MeasureComputations() {
+    ASSIGN_OR_RETURN(const auto all, TimedComputations::OfAllRanks(computations_, control()));
+    const auto measure = [&] { return all.Measure(control(), job_->backend()); };
+    ASSIGN_OR_RETURN(const std::vector<ComputationRound> rounds, RepeatRounds(measure));
+    profile_.operations = all.CostsOf(rounds);
     return absl::OkStatus();
   }
 

@@ -15,8 +15,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "proto/base/status_macros.h"
-#include "worker/bench/calibrate/computation_costs.h"
 #include "worker/bench/calibrate/settle.h"
+#include "worker/bench/computations/computations.h"
 #include "worker/bench/overlap/drain_link.h"
 #include "worker/trainer/agreement/control.h"
 

@@ -5,7 +5,9 @@
 // few steps of each in turn, so that a change of the machine's speed affects all. Programs with the
 // same text are measured once. Finally each schedule is simulated: with the measured costs without
 // contention, which is what its order could hide, and with those of a calibration, which were
-// measured before it and without it, which predicts its time.
+// measured before it and without it, which predicts its time. A second prediction has computations
+// that were measured one by one in the same rounds: what it is nearer by is the machine's change of
+// speed since the calibration.
 
 #include "worker/bench/overlap/compare.h"
 
@@ -24,6 +26,7 @@
 #include "proto/base/status_macros.h"
 #include "proto/spec/schedules.h"
 #include "worker/bench/overlap/drain_link.h"
+#include "worker/bench/overlap/interleaved_costs.h"
 #include "worker/bench/overlap/plans.h"
 #include "worker/bench/overlap/programs.h"
 #include "worker/engine/cost/work.h"
@@ -148,12 +151,18 @@ class Comparer {
       programs_.push_back({comp, comm, serial, overlap, oracle, comp_sliced});
       ASSIGN_OR_RETURN(programs_.back().occupied, AddOccupied(finalist));
       programs_.back().last = measured_.size() - 1;
+      ASSIGN_OR_RETURN(const RankPlan plan,
+                       DraftPlan(finalist.choice.spec, Rank::Of(options_.rank)));
+      interleaved_.Add(plan.program);
     }
     return absl::OkStatus();
   }
 
   absl::Status TimeAll() {
     std::vector<TimedProgram> programs;
+    if (options_.costs && rig_.communicator() != nullptr) {
+      ASSIGN_OR_RETURN(programs.emplace_back(), interleaved_.Start(options_.steps, rig_));
+    }
     for (size_t i = 0; i < measured_.size(); ++i) {
       Measured& measured = measured_[i];
       programs.push_back(Timed<bench::Run>(
@@ -257,9 +266,10 @@ class Comparer {
                               programs.comm->program};
     ASSIGN_OR_RETURN(result.ceiling, SimulateFigures(simulands, cost));
     if (!options_.costs) return result;
-    ASSIGN_OR_RETURN(const Figures predicted, SimulateFigures(simulands, ModelOf(*options_.costs)));
-    result.t_simulated = predicted.step.t_overlap;
-    result.t_comp_simulated = predicted.step.t_comp_sliced;
+    ASSIGN_OR_RETURN(result.predicted, Predict(simulands, *options_.costs));
+    if (const std::optional<CostProfile> costs = interleaved_.In(*options_.costs)) {
+      ASSIGN_OR_RETURN(result.predicted_interleaved, Predict(simulands, *costs));
+    }
     return result;
   }
 
@@ -272,6 +282,7 @@ class Comparer {
   std::vector<Programs> programs_;          // of them
   std::deque<Measured> measured_;           // in the order of a round; a deque keeps addresses
   std::vector<std::string> texts_, names_;  // of them
+  InterleavedCosts interleaved_;
 };
 
 }  // namespace

@@ -31,8 +31,8 @@ struct ScheduleResult {
   std::optional<double> t_occupy;  // over an emulated link
   Slowdown slowdown;
   Figures ceiling;  // simulated, no contention
-  // t_overlap and t_comp_sliced as the costs of a calibration predict them.
-  std::optional<double> t_simulated, t_comp_simulated;
+  // From the costs of a calibration, and from these with computations measured in the rounds.
+  std::optional<Prediction> predicted, predicted_interleaved;
   std::vector<double> samples;  // forward and backward, one of each round
 };
 

@@ -91,9 +91,17 @@ Json ScheduleOf(const OverlapOptions& options, const ScheduleResult& result,
                {"t_ideal", f.ideal()},
                {"t_simulated", nullptr},
                {"t_comp_simulated", nullptr},
+               {"t_simulated_interleaved", nullptr},
+               {"t_comp_simulated_interleaved", nullptr},
                {"t_occupy", nullptr}});
-  if (result.t_simulated) json["t_simulated"] = *result.t_simulated;
-  if (result.t_comp_simulated) json["t_comp_simulated"] = *result.t_comp_simulated;
+  if (result.predicted) {
+    json["t_simulated"] = result.predicted->t_overlap;
+    json["t_comp_simulated"] = result.predicted->t_comp_sliced;
+  }
+  if (result.predicted_interleaved) {
+    json["t_simulated_interleaved"] = result.predicted_interleaved->t_overlap;
+    json["t_comp_simulated_interleaved"] = result.predicted_interleaved->t_comp_sliced;
+  }
   if (result.t_occupy) json["t_occupy"] = *result.t_occupy;
   json.update({{"hidden", ratio(f.step.hidden())},
                {"hidden_forward", ratio(f.forward.hidden())},

@@ -108,6 +108,9 @@ class Rig {
                                                             const Occupation& occupation = {},
                                                             OnBegin on_begin = {});
   Ops& ops() { return *machine_.ops; }
+  Backend& backend() { return *machine_.backend; }
+  // Returns the connection to the other ranks; null for one rank, and on a device.
+  Communicator* communicator() const { return communicator_.get(); }
 
  private:
   Rig(const OverlapOptions& options, Machine& machine) : options_(options), machine_(machine) {}
@@ -126,7 +129,7 @@ class Rig {
 
   const OverlapOptions options_;
   Machine& machine_;
-  std::unique_ptr<Communicator> communicator_;  // null for one rank, and on a device
+  std::unique_ptr<Communicator> communicator_;
   EmulatedLinkOptions emulated_;
   // The last one is for `emulated_`; engines may still use earlier ones. Empty on a CPU.
   std::vector<std::unique_ptr<DeviceCommunicator>> devices_;

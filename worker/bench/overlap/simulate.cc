@@ -120,4 +120,10 @@ absl::StatusOr<Figures> SimulateFigures(const Simulands& programs, const CostMod
                  .paired = PhaseOf(overlap.paired, serial.paired, communication.paired)};
 }
 
+absl::StatusOr<Prediction> Predict(const Simulands& programs, const CostProfile& costs) {
+  ASSIGN_OR_RETURN(const Figures figures, SimulateFigures(programs, ModelOf(costs)));
+  return Prediction{.t_overlap = figures.step.t_overlap,
+                    .t_comp_sliced = figures.step.t_comp_sliced};
+}
+
 }  // namespace stretto::bench

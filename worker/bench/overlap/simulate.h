@@ -10,6 +10,7 @@
 #include "worker/bench/overlap/figures.h"
 #include "worker/bench/overlap/rig.h"
 #include "worker/engine/cost/model.h"
+#include "worker/engine/cost/profile.h"
 
 namespace stretto::bench {
 
@@ -48,5 +49,11 @@ struct Simulands {
 // Returns t_comm, t_serial_sliced, t_overlap, t_comp_sliced and hidden_interval of each phase; other
 // fields are zero. Errors: those of Simulate.
 absl::StatusOr<Figures> SimulateFigures(const Simulands& programs, const CostModel& cost);
+
+// The two of them that are compared with measured ones.
+struct Prediction {
+  double t_overlap = 0, t_comp_sliced = 0;
+};
+absl::StatusOr<Prediction> Predict(const Simulands& programs, const CostProfile& costs);
 
 }  // namespace stretto::bench

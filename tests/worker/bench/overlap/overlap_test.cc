@@ -97,6 +97,8 @@ TEST_F(OverlapTest, EverySchedulePassesParityAndHasAllFigures) {
                             "hidden_ceiling_backward",
                             "t_simulated",
                             "t_comp_simulated",
+                            "t_simulated_interleaved",
+                            "t_comp_simulated_interleaved",
                             "comm_cpu_seconds",
                             "slowdown",
                             "tokens_per_second",
@@ -109,6 +111,7 @@ TEST_F(OverlapTest, EverySchedulePassesParityAndHasAllFigures) {
     }
     // Without costs of a calibration.
     EXPECT_TRUE(schedule["t_simulated"].is_null() && schedule["t_comp_simulated"].is_null());
+    EXPECT_TRUE(schedule["t_simulated_interleaved"].is_null());
     EXPECT_THAT(schedule["parity"].get<std::string>(), HasSubstr("bitwise equal"));
     EXPECT_NEAR(schedule["loss_first"].get<double>(), std::log(100), 0.1);
   }
@@ -193,6 +196,12 @@ TEST_F(OverlapTest, StepsArePredictedFromCostsThatWereGiven) {
     if (counts) computation += ModelOf(costs).Alone(program, op);
   }
   EXPECT_NEAR(result["schedules"][0]["t_comp_simulated"], computation, 1e-6);
+  // The made-up millisecond is far more than what these computations take.
+  for (const Json& schedule : result["schedules"]) {
+    EXPECT_GT(schedule["t_comp_simulated_interleaved"], 0);
+    EXPECT_LT(schedule["t_comp_simulated_interleaved"], schedule["t_comp_simulated"]);
+    EXPECT_LT(schedule["t_simulated_interleaved"], schedule["t_simulated"]);
+  }
 }
 
 TEST_F(OverlapTest, PlansOfAWeaveAreMeasuredBesideEachOther) {

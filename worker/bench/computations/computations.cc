@@ -6,18 +6,16 @@
 // have a computation run it at once, and the time of a repeat is that of the slowest, because in a
 // step the others wait for it at the next collective.
 
-#include "worker/bench/calibrate/computation_costs.h"
+#include "worker/bench/computations/computations.h"
 
 #include <algorithm>
 #include <memory>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "proto/base/status_macros.h"
-#include "worker/bench/calibrate/round_costs.h"
 #include "worker/bench/kernels/measure.h"
 #include "worker/trainer/agreement/control.h"
 
@@ -44,25 +42,27 @@ absl::StatusOr<double> SecondsOf(const KernelCase& timed, Backend& backend) {
   return seconds / calls;
 }
 
-// The computations of all ranks, in the same order on each.
-struct Computations {
-  std::vector<std::string> keys;
-  std::vector<double> calls;             // in a step of the rank that has most of them
-  std::vector<const KernelCase*> timed;  // null if this rank lacks it
-};
-
 // Returns how many times a step calls it. Those of the optimizer do not count: they wait for memory
 // all the time, and no predicted time contains them.
 int CallsOf(const KernelCase& timed) {
   return timed.ops[0].tag.phase == Phase::kOptimizer ? 0 : timed.count;
 }
 
-absl::StatusOr<Computations> OfAllRanks(const std::map<std::string, KernelCase>& mine,
-                                        MeasuredJob& job) {
+}  // namespace
+
+void AddComputations(const Program& program, std::map<std::string, KernelCase>* computations) {
+  for (KernelCase& next : OperationsOf(program)) {
+    const std::string key = next.operation;
+    const auto [at, added] = computations->try_emplace(key, std::move(next));
+    if (!added) at->second.uses = std::max(at->second.uses, next.uses);
+  }
+}
+
+absl::StatusOr<TimedComputations> TimedComputations::OfAllRanks(
+    const std::map<std::string, KernelCase>& mine, Communicator& control) {
   std::vector<std::string> lines;
   for (const auto& [key, timed] : mine) lines.push_back(absl::StrCat(CallsOf(timed), " ", key));
-  ASSIGN_OR_RETURN(const auto all,
-                   trainer::ExchangeText(job.control(), absl::StrJoin(lines, "\n")));
+  ASSIGN_OR_RETURN(const auto all, trainer::ExchangeText(control, absl::StrJoin(lines, "\n")));
   std::map<std::string, int> merged;
   for (const std::string& of_rank : all) {
     for (absl::string_view line : absl::StrSplit(of_rank, '\n', absl::SkipEmpty())) {
@@ -72,41 +72,38 @@ absl::StatusOr<Computations> OfAllRanks(const std::map<std::string, KernelCase>&
       calls = std::max(calls, std::stoi(std::string(words.first)));
     }
   }
-  Computations found;
+  TimedComputations found;
   for (const auto& [key, calls] : merged) {
-    found.keys.push_back(key);
-    found.calls.push_back(calls);
+    found.keys_.push_back(key);
+    found.calls_.push_back(calls);
     const auto timed = mine.find(key);
-    found.timed.push_back(timed == mine.end() ? nullptr : &timed->second);
+    found.timed_.push_back(timed == mine.end() ? nullptr : &timed->second);
   }
   return found;
 }
 
-}  // namespace
-
-absl::StatusOr<std::map<std::string, CostProfile::Number>> MeasureComputations(
-    const std::map<std::string, KernelCase>& computations, MeasuredJob& job) {
-  ASSIGN_OR_RETURN(const Computations all, OfAllRanks(computations, job));
-  const auto measure = [&](size_t i) -> absl::StatusOr<double> {
+absl::StatusOr<ComputationRound> TimedComputations::Measure(Communicator& control,
+                                                            Backend& backend) const {
+  ComputationRound round;
+  for (size_t i = 0; i < keys_.size(); ++i) {
     absl::StatusOr<double> mine = 0.0;
-    if (all.timed[i] != nullptr) mine = SecondsOf(*all.timed[i], job.backend());
-    ASSIGN_OR_RETURN(const bool failed, trainer::AnyRank(job.control(), !mine.ok()));
+    if (timed_[i] != nullptr) mine = SecondsOf(*timed_[i], backend);
+    ASSIGN_OR_RETURN(const bool failed, trainer::AnyRank(control, !mine.ok()));
     RETURN_IF_ERROR(mine.status());
-    if (failed) return absl::InternalError(absl::StrCat(all.keys[i], ": failed on another rank"));
-    return job.Slowest(*mine);
-  };
-  RoundCosts rounds(all.calls);
-  while (!rounds.done()) {
-    std::vector<double> seconds;
-    for (size_t i = 0; i < all.keys.size(); ++i) {
-      ASSIGN_OR_RETURN(seconds.emplace_back(), measure(i));
-    }
-    rounds.Add(std::move(seconds));
+    if (failed) return absl::InternalError(absl::StrCat(keys_[i], ": failed on another rank"));
+    ASSIGN_OR_RETURN(const auto all, trainer::ExchangeNumbers(control, {*mine}));
+    const double slowest = std::max_element(all.begin(), all.end())->front();
+    round.seconds.push_back(slowest);
+    round.step_seconds += calls_[i] * slowest;
   }
-  RETURN_IF_ERROR(rounds.ExpectSettled());
+  return round;
+}
+
+std::map<std::string, CostProfile::Number> TimedComputations::CostsOf(
+    const std::vector<ComputationRound>& rounds) const {
   std::map<std::string, CostProfile::Number> costs;
-  for (size_t i = 0; i < all.keys.size(); ++i) {
-    if (all.timed[i] != nullptr) costs[all.keys[i]] = rounds.CostOf(i);
+  for (size_t i = 0; i < keys_.size(); ++i) {
+    if (timed_[i] != nullptr) costs[keys_[i]] = CostOf(rounds, i);
   }
   return costs;
 }
