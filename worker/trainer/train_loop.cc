@@ -9,7 +9,6 @@
 
 #include <google/protobuf/util/time_util.h>
 #include <spdlog/spdlog.h>
-#include <time.h>
 
 #include <algorithm>
 #include <cmath>
@@ -24,6 +23,7 @@
 #include "worker/trainer/checkpointing.h"
 #include "worker/trainer/exit_reason.h"
 #include "worker/trainer/process/flight_watch.h"
+#include "worker/trainer/process/instant.h"
 #include "worker/trainer/profile.h"
 
 namespace stretto::trainer {
@@ -33,13 +33,6 @@ namespace {
 constexpr absl::Duration kPauses[] = {absl::Seconds(1), absl::Seconds(3), absl::Seconds(9),
                                       absl::Seconds(27)};
 
-// Returns the time of a second clock, against which the sum of the ledger is checked.
-double RawSeconds() {
-  timespec t;
-  clock_gettime(CLOCK_MONOTONIC_RAW, &t);
-  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
-}
-
 class Loop {
  public:
   Loop(const TrainContext& context, TrainState state)
@@ -47,9 +40,7 @@ class Loop {
 
   TrainResult Run() {
     // All three clocks are read at one instant, and again at the end of each step.
-    step_begin_ = NowNanoseconds();
-    raw_begin_ = RawSeconds();
-    wall_begin_ = Clock::Real().Now();
+    begin_ = ReadClocks(NowNanoseconds);
     while (state_.step < c_.config.steps) {
       if (std::optional<TrainResult> stopped = Stopped()) return *std::move(stopped);
       if (absl::Status status = FillBatch(); !status.ok())
@@ -330,11 +321,10 @@ class Loop {
   }
 
   void ReportStep() {
-    const int64_t now = NowNanoseconds();
-    const double raw = RawSeconds();
-    const absl::Time wall = Clock::Real().Now();
+    const Instant now = ReadClocks(NowNanoseconds);
+    const double seconds = now.raw - begin_.raw;
     const StepLedger ledger = ComputeLedger(c_.engine.program(), c_.engine.executor().intervals(),
-                                            waits_, {step_begin_, now});
+                                            waits_, {begin_.steady, now.steady});
     v1alpha1::RankReport report;
     v1alpha1::StepReport* step = report.mutable_step();
     step->set_rank(c_.config.rank.value());
@@ -347,21 +337,19 @@ class Loop {
     // Each rank reports an equal share of the FLOP.
     step->set_model_flops(static_cast<double>(step->tokens()) *
                           FlopsPerToken(c_.config.engine.model) / c_.config.engine.world_size());
-    step->set_wall_seconds(raw - raw_begin_);
-    *step->mutable_ledger() = ToMessage(ledger, raw - raw_begin_, preemption_.Take());
+    step->set_wall_seconds(seconds);
+    *step->mutable_ledger() = ToMessage(ledger, seconds, preemption_.Take());
     if (evaluated_.has_value()) *step->mutable_evaluation() = *evaluated_;
     step->set_update_skipped(Skipped());
     step->set_norm_not_finite(not_finite_);
     *step->mutable_end_time() =
-        google::protobuf::util::TimeUtil::NanosecondsToTimestamp(absl::ToUnixNanos(wall));
+        google::protobuf::util::TimeUtil::NanosecondsToTimestamp(absl::ToUnixNanos(now.wall));
     spdlog::info("step {} loss {:.4f} grad_norm {:.3f} seconds {:.3f} overlap {:.3f}", state_.step,
                  step->loss(), step->grad_norm(), ledger.seconds, ledger.overlap_ratio());
     // Record the trace before the report, so that whoever learns of a step can see its trace.
-    c_.trace.Record(*step, c_.engine.executor().intervals(), waits_, {step_begin_, now},
-                    wall_begin_);
-    step_begin_ = now;
-    raw_begin_ = raw;
-    wall_begin_ = wall;
+    c_.trace.Record(*step, c_.engine.executor().intervals(), waits_, {begin_.steady, now.steady},
+                    begin_.wall);
+    begin_ = now;
     waits_.checkpoint.clear();
     c_.reporter.Send(std::move(report));
   }
@@ -371,9 +359,7 @@ class Loop {
   Checkpointing checkpoints_;
   HostWaits waits_;
   PreemptionMeter preemption_;
-  int64_t step_begin_ = 0;  // the end of the previous step
-  double raw_begin_ = 0;
-  absl::Time wall_begin_;                          // the same instant
+  Instant begin_;                                  // of the step: the end of the previous one
   int64_t targets_ = 0;                            // of the step, whose losses count
   double loss_ = 0;                                // of the last step
   std::optional<v1alpha1::Evaluation> evaluated_;  // the evaluation after the last step
