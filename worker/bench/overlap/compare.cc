@@ -151,9 +151,6 @@ class Comparer {
       programs_.push_back({comp, comm, serial, overlap, oracle, comp_sliced});
       ASSIGN_OR_RETURN(programs_.back().occupied, AddOccupied(finalist));
       programs_.back().last = measured_.size() - 1;
-      ASSIGN_OR_RETURN(const RankPlan plan,
-                       DraftPlan(finalist.choice.spec, Rank::Of(options_.rank)));
-      interleaved_.Add(plan.program);
     }
     return absl::OkStatus();
   }
@@ -161,6 +158,11 @@ class Comparer {
   absl::Status TimeAll() {
     std::vector<TimedProgram> programs;
     if (options_.costs && rig_.communicator() != nullptr) {
+      for (const Candidate& finalist : finalists_) {
+        ASSIGN_OR_RETURN(const RankPlan plan,
+                         DraftPlan(finalist.choice.spec, Rank::Of(options_.rank)));
+        interleaved_.Add(plan.program);
+      }
       ASSIGN_OR_RETURN(programs.emplace_back(), interleaved_.Start(options_.steps, rig_));
     }
     for (size_t i = 0; i < measured_.size(); ++i) {

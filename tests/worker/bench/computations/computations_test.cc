@@ -6,6 +6,7 @@
 #include "gtest/gtest.h"
 #include "kernels/cpu/cpu_ops.h"
 #include "tests/worker/trainer/agreement/ranks.h"
+#include "worker/bench/options/spec_flags.h"
 #include "worker/engine/exec/backend_cpu/cpu_backend.h"
 #include "worker/engine/schedule/plan.h"
 
@@ -78,16 +79,10 @@ TEST(TimedComputationsTest, AnErrorOfOneRankIsOneOfAll) {
 }
 
 TEST(TimedComputationsTest, AShapeOfSeveralProgramsHasTheMostUsesOfItsWeights) {
-  const EngineSpec spec = {.model = {.layers = 1,
-                                     .hidden = 32,
-                                     .heads = 4,
-                                     .ffn_hidden = 128,
-                                     .sequence_length = 16,
-                                     .vocab_size = 100},
-                           .schedule = {.slices = {2}},
-                           .micro_batch_size = 2};
-  EngineSpec more = spec;
-  more.micro_batches = 3;
+  SpecFlags flags{.preset = "gpt-tiny", .layers = 1, .tp = 1};
+  const EngineSpec spec = *SpecOf(flags);
+  flags.micro_batches = 3;
+  const EngineSpec more = *SpecOf(flags);
   Cases alone, both;
 
   AddComputations(BuildPlan(spec, 0)->program, &alone);
