@@ -197,7 +197,7 @@ class Comparer {
       if (measured_[programs_[i].last].runs.empty()) continue;
       ASSIGN_OR_RETURN(ScheduleResult schedule, Evaluate(finalists_[i], programs_[i]));
       CheckBound(absl::StrCat("t_overlap of ", Describe(finalists_[i].choice)),
-                 schedule.figures.step.t_overlap, "t_ideal", schedule.figures.ideal(), &result);
+                 schedule.figures.step.t_overlap, "its bound", schedule.figures.bound(), &result);
       result.schedules.push_back(std::move(schedule));
     }
     return result;

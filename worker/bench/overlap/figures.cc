@@ -14,6 +14,10 @@ constexpr double kLeastRatio = 0.99;
 
 double PhaseMedians::ideal() const { return std::max(t_comp + comm_cpu, t_comm); }
 
+double PhaseMedians::bound() const {
+  return std::max(std::min(t_comp, t_comp_sliced) + comm_cpu, t_comm);
+}
+
 double PhaseMedians::hidden_saved() const {
   return t_comm > 0 ? (t_serial_sliced - t_overlap) / t_comm : 0;
 }

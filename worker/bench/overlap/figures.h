@@ -19,7 +19,8 @@ struct PhaseMedians {
   double t_comp_sliced = 0;    // the schedule without its collectives
   double hidden_interval = 0;  // |C and M| / |M| of the schedule
 
-  double ideal() const;         // max(t_comp + comm_cpu, t_comm): no schedule can be faster
+  double ideal() const;         // max(t_comp + comm_cpu, t_comm): all that can be hidden is
+  double bound() const;         // the same with t_comp_sliced if that is shorter
   double hidden_saved() const;  // (t_serial_sliced - t_overlap) / t_comm; 0 without communication
   double hidden() const;        // the smaller of the two hidden shares
 };
@@ -37,8 +38,11 @@ struct Figures {
   double ideal_pairs() const {
     return (ideal_phase() + (micro_batches - 1) * ideal_step()) / micro_batches;
   }
-  // The valid bound: the sum of the phases' bounds, unless the schedule mixes the phases.
+  // The valid ideal: the sum of the phases' ideals, unless the schedule mixes the phases.
   double ideal() const { return mixes_phases ? ideal_step() : ideal_phase(); }
+  // What the schedule cannot be faster than. It can be faster than its ideal, because slices that fit
+  // a cache compute faster than the whole.
+  double bound() const { return mixes_phases ? step.bound() : forward.bound() + backward.bound(); }
 };
 
 // Returns "NAME: found ..., expected ..." if a time is below 0.99 of its lower bound, which is
