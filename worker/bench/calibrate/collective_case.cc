@@ -85,9 +85,10 @@ void AddCalls(const CollectiveCase& collective, int calls, const IdVector<GroupI
   ops.insert(ops.end(), static_cast<size_t>(calls), op);
 }
 
-double Progress::compute_slowdown() const { return std::max(1.0, seconds / compute); }
-
-double Progress::communication_slowdown() const { return std::max(1.0, seconds / communication); }
+double Progress::compute_slowdown() const { return compute > 0 ? seconds / compute : 1; }
+double Progress::communication_slowdown() const {
+  return communication > 0 ? seconds / communication : 1;
+}
 
 Progress ProgressOf(absl::Span<const Interval> intervals, size_t copies, double compute_alone,
                     double communication_alone) {

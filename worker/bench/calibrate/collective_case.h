@@ -37,7 +37,8 @@ struct Progress {
   // Work done in that time, in seconds that it takes alone.
   double compute = 0, communication = 0;
 
-  // How many times as long each side takes beside the other, at least 1.
+  // How many times as long each side takes beside the other. May be below 1 by chance; 1 of a
+  // side that did nothing.
   double compute_slowdown() const;
   double communication_slowdown() const;
 };

@@ -115,17 +115,17 @@ class Calibration {
       ASSIGN_OR_RETURN(const double once, calls_->RunDrained(executor.get()));
       const int calls = CallsFor(once, kLeastCollectiveSeconds, kMostCollectives);
       ASSIGN_OR_RETURN(executor, calls_->Make(collective, calls));
-      const auto measure = [&]() -> absl::StatusOr<std::vector<double>> {
+      const auto measure = [&]() -> absl::StatusOr<double> {
         ASSIGN_OR_RETURN(const double seconds, calls_->RunDrained(executor.get()));
-        return std::vector<double>{seconds / calls};
+        return seconds / calls;
       };
       // One call is not enough to judge by: a collective of a few bytes can take a millisecond once.
       ASSIGN_OR_RETURN(const Repeats few, Repeat(Values::kAny, measure));
-      if (few.medians[0] < kShortestSettled) {
-        alone_[name] = {few.medians[0], 0};
+      if (few.median < kShortestSettled) {
+        alone_[name] = {few.median, 0};
       } else {
         ASSIGN_OR_RETURN(const Repeats found, Repeat(Values::kTimes, measure));
-        alone_[name] = {found.medians[0], found.spread_of_cost()};
+        alone_[name] = {found.median, found.spread_of_cost()};
         settled.Add(name, found, collective.count * alone_[name].value);
       }
       if (collective.ranks > 0) profile_.operations[collective.operation] = alone_[name];

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The two run in one program, on lanes of their own. In the same round each runs alone, so that a
-// machine whose speed drifts does not count as contention.
+// All pairs are made first, and then measured in rounds.
 
 #include "worker/bench/calibrate/pair_costs.h"
 
 #include <algorithm>
-#include <memory>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -15,9 +12,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "proto/base/status_macros.h"
-#include "worker/bench/calibrate/settle.h"
-#include "worker/bench/computations/computations.h"
-#include "worker/bench/overlap/drain_link.h"
+#include "worker/bench/calibrate/known_ratios.h"
+#include "worker/bench/calibrate/pair_case.h"
 #include "worker/trainer/agreement/control.h"
 
 namespace stretto::bench {
@@ -28,16 +24,17 @@ constexpr double kLeastPairSeconds = 0.2;
 constexpr int kMostCalls = 64;
 // What takes less is over before the other lane has woken up.
 constexpr double kShortest = 1e-3;
-// Within how much of the computation of a step what a pair loses must be known.
-constexpr double kMostUncertain = 0.01;
-// Within how much what a short collective loses must be known. The wait for a turn is most of that,
-// and varies with where in an operation the collective begins.
-constexpr double kMostTurnInterval = 0.2;
+// Within how much what a pair loses is wanted, and within how much of the computation of a step if
+// that is more.
+constexpr double kWantedInterval = 0.03, kMostUncertain = 0.01;
+// The same of what a short collective loses. The wait for a turn is most of that, and varies with
+// where in an operation the collective begins.
+constexpr double kTurnInterval = 0.15;
 
 // How many times as long each side takes beside the other.
 struct Beside {
   double compute = 1, communication = 1;
-  double spread = 0;
+  double interval = 0;  // the larger one of the two
 };
 
 class PairMeasurement {
@@ -48,7 +45,7 @@ class PairMeasurement {
 
   absl::StatusOr<PairCosts> Run() {
     // Of each kind the shortest that is long enough, which all ranks agree on, else the longest. A
-    // repeat takes three times as long as its collective, and a pair up to kMostRounds repeats.
+    // repeat takes three times as long as its collective.
     const auto suits_better = [&](const std::string& a, const std::string& b) {
       const double mine = SecondsOf(a), other = SecondsOf(b);
       const bool enough = mine >= kLeastCollectiveSeconds;
@@ -60,8 +57,20 @@ class PairMeasurement {
       std::string& found = taken[KindOf(name)];
       if (found.empty() || suits_better(name, found)) found = name;
     }
-    for (const auto& [kind, name] : taken) RETURN_IF_ERROR(MeasureKind(kind, name));
-    return std::move(pairs_);
+    for (const auto& [kind, name] : taken) {
+      for (ComputeClass compute : kComputeClasses) {
+        // All ranks stop after the same round.
+        ASSIGN_OR_RETURN(const double share, job_.Slowest(ShareOf(compute)));
+        RETURN_IF_ERROR(Add(compute, name, std::max(kWantedInterval, kMostUncertain / share)));
+      }
+      const std::string& shortest = ShortestOf(kind, name);
+      if (AreOfTwoSizes(SecondsOf(shortest), SecondsOf(name)))
+        RETURN_IF_ERROR(Add(ComputeClass::kProduct, shortest, kTurnInterval));
+    }
+    RETURN_IF_ERROR(Measure());
+    PairCosts costs;
+    for (const auto& [kind, name] : taken) AddCosts(kind, name, &costs);
+    return costs;
   }
 
  private:
@@ -69,44 +78,54 @@ class PairMeasurement {
     return alone_.collective_seconds.at(collective).value;
   }
 
-  // The pairs of a kind, of which `name` is measured.
-  absl::Status MeasureKind(CollectiveKind kind, const std::string& name) {
-    double turn = 0;
-    for (ComputeClass compute : kComputeClasses) {
-      // All ranks stop after the same round.
-      ASSIGN_OR_RETURN(const double share, job_.Slowest(ShareOf(compute)));
-      ASSIGN_OR_RETURN(const std::optional<Beside> found,
-                       Measure(compute, name, std::max(kMostInterval, kMostUncertain / share)));
-      if (!found) continue;
-      if (compute == ComputeClass::kProduct) {
-        ASSIGN_OR_RETURN(turn, MeasureTurn(kind, name, *found));
-      }
-      const auto lost = [](double slowdown) { return 1 - 1 / std::max(1.0, slowdown); };
-      pairs_[{compute, kind}] = {
-          .contention = {.compute = lost(found->compute),
-                         .communication = lost(found->communication - turn / SecondsOf(name)),
-                         .turn_seconds = turn},
-          .spread = found->spread};
+  // Returns the shortest collective of a kind that is not latency alone.
+  const std::string& ShortestOf(CollectiveKind kind, const std::string& name) const {
+    const std::string* shortest = &name;
+    for (const auto& [other, collective] : alone_.collectives) {
+      const double seconds = SecondsOf(other);
+      if (KindOf(other) == kind && seconds >= kShortest && seconds < SecondsOf(*shortest))
+        shortest = &other;
+    }
+    return *shortest;
+  }
+
+  absl::Status Measure() {
+    ASSIGN_OR_RETURN(const auto known, RepeatRatios(cases_));
+    for (size_t i = 0; i < cases_.size(); ++i) {
+      const KnownRatio &compute = known[i][0], &communication = known[i][1];
+      found_[measured_[i]] = {.compute = compute.mean,
+                              .communication = communication.mean,
+                              .interval = std::max(compute.interval, communication.interval)};
+      say_(absl::StrFormat("%s: %.3f and %.3f times as long", cases_[i].what, compute.mean,
+                           communication.mean));
     }
     return absl::OkStatus();
   }
 
-  // Returns for how long a collective of a kind waits for its turn beside products. `large` is what
-  // was measured with `name`.
-  absl::StatusOr<double> MeasureTurn(CollectiveKind kind, const std::string& name,
-                                     const Beside& large) {
-    std::string shortest = name;
-    for (const auto& [other, collective] : alone_.collectives) {
-      const double seconds = SecondsOf(other);
-      if (KindOf(other) == kind && seconds >= kShortest && seconds < SecondsOf(shortest))
-        shortest = other;
+  // The costs of the pairs of a kind, of which `name` was measured.
+  void AddCosts(CollectiveKind kind, const std::string& name, PairCosts* costs) const {
+    const double turn = TurnBesideProducts(kind, name);
+    for (ComputeClass compute : kComputeClasses) {
+      const auto found = found_.find({compute, name});
+      if (found == found_.end()) continue;
+      const Beside& beside = found->second;
+      const auto lost = [](double slowdown) { return 1 - 1 / std::max(1.0, slowdown); };
+      (*costs)[{compute, kind}] = {
+          .contention = {.compute = lost(beside.compute),
+                         .communication = lost(beside.communication - turn / SecondsOf(name)),
+                         .turn_seconds = turn},
+          .spread = std::min(beside.interval, kMostSpread)};
     }
-    if (!AreOfTwoSizes(SecondsOf(shortest), SecondsOf(name))) return 0;
-    ASSIGN_OR_RETURN(const std::optional<Beside> small,
-                     Measure(ComputeClass::kProduct, shortest, kMostTurnInterval));
-    if (!small) return 0;
-    const double turn =
-        TurnOf({SecondsOf(shortest), small->communication}, {SecondsOf(name), large.communication});
+  }
+
+  // Returns for how long a collective of a kind, of which `name` was measured, waits for its turn.
+  double TurnBesideProducts(CollectiveKind kind, const std::string& name) const {
+    const std::string& shortest = ShortestOf(kind, name);
+    const auto small = found_.find({ComputeClass::kProduct, shortest});
+    const auto large = found_.find({ComputeClass::kProduct, name});
+    if (small == found_.end() || large == found_.end() || shortest == name) return 0;
+    const double turn = TurnOf({SecondsOf(shortest), small->second.communication},
+                               {SecondsOf(name), large->second.communication});
     say_(absl::StrFormat("%s beside products waits %.1f ms for its turn", InfoOf(kind).name,
                          turn * 1e3));
     return turn;
@@ -141,11 +160,9 @@ class PairMeasurement {
     return all > 0 ? of_class / all : 0;
   }
 
-  // What each loses settles when its median is known within `most_interval`. Returns nothing if what
-  // runs is too short.
-  absl::StatusOr<std::optional<Beside>> Measure(ComputeClass compute, const std::string& name,
-                                                double most_interval) {
-    const CollectiveCase& collective = alone_.collectives.at(name);
+  // Adds a pair to those that are measured, whose ratios are wanted within `interval`, if what runs
+  // is long enough.
+  absl::Status Add(ComputeClass compute, const std::string& name, double interval) {
     const KernelCase* timed = MostExpensive(compute);
     const std::string what = absl::StrCat(NameOf(compute), " beside ", name);
     const double call = SecondsOf(name),
@@ -157,36 +174,14 @@ class PairMeasurement {
                      trainer::AnyRank(job_.control(), std::min(reached, call) < kShortest));
     if (too_short) {
       say_(absl::StrCat(what, ": too short to be measured, the default holds"));
-      return std::nullopt;
+      return absl::OkStatus();
     }
     ASSIGN_OR_RETURN(const double longest, job_.Slowest(reached));
-    const int calls = CallsFor(call, longest, kMostCalls);
-    const int sets = std::min(copies, CountFor(*timed, kWorkingSet));
-    ASSIGN_OR_RETURN(const auto together,
-                     calls_.MakeBeside(*timed, CopiesOf(*timed, copies, sets), collective, calls));
-    ASSIGN_OR_RETURN(const auto computing,
-                     MakeFilled(*timed, CopiesOf(*timed, copies, sets), {}, job_.backend()));
-    ASSIGN_OR_RETURN(const auto moving, calls_.Make(collective, calls));
-    const auto repeat = [&]() -> absl::StatusOr<std::vector<double>> {
-      RETURN_IF_ERROR(computing->Run());
-      ASSIGN_OR_RETURN(const double move, calls_.RunDrained(moving.get()));
-      RETURN_IF_ERROR(DrainLink(job_.control()));
-      RETURN_IF_ERROR(together->Run());
-      Progress progress{.seconds = 1, .compute = 1, .communication = 1};
-      if (collective.ranks > 0) {
-        progress = ProgressOf(together->intervals(), static_cast<size_t>(copies),
-                              SpanSeconds(computing->intervals()) / copies, move / calls);
-      }
-      ASSIGN_OR_RETURN(const double slow, job_.Slowest(progress.compute_slowdown()));
-      ASSIGN_OR_RETURN(const double late, job_.Slowest(progress.communication_slowdown()));
-      return std::vector<double>{slow, late};
-    };
-    ASSIGN_OR_RETURN(const Repeats settled, Settle(what, repeat, most_interval));
-    say_(absl::StrFormat("%s: %.3f and %.3f times as long", what, settled.medians[0],
-                         settled.medians[1]));
-    return Beside{.compute = settled.medians[0],
-                  .communication = settled.medians[1],
-                  .spread = settled.spread_of_cost()};
+    ASSIGN_OR_RETURN(auto pair, PairCase::Make(*timed, copies, alone_.collectives.at(name),
+                                               CallsFor(call, longest, kMostCalls), job_, calls_));
+    cases_.push_back({what, [pair] { return pair->Measure(); }, interval});
+    measured_.emplace_back(compute, name);
+    return absl::OkStatus();
   }
 
   // Of the name of a collective.
@@ -200,7 +195,9 @@ class PairMeasurement {
   MeasuredJob& job_;
   CollectiveCalls& calls_;
   const std::function<void(const std::string&)>& say_;
-  PairCosts pairs_;
+  std::vector<RatioCase> cases_;
+  std::vector<std::pair<ComputeClass, std::string>> measured_;  // by case
+  std::map<std::pair<ComputeClass, std::string>, Beside> found_;
 };
 
 }  // namespace

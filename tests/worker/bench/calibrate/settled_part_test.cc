@@ -11,8 +11,8 @@
 namespace stretto::bench {
 namespace {
 
-const Repeats kSettled = {.medians = {1}, .spread = 0.02, .settled = true};
-const Repeats kUnsettled = {.medians = {1}, .spread = 0.34};
+const Repeats kSettled = {.median = 1, .spread = 0.02, .settled = true};
+const Repeats kUnsettled = {.median = 1, .spread = 0.34};
 
 // What each of the ranks gets.
 std::vector<absl::Status> Expected(const std::vector<SettledPart>& parts) {
