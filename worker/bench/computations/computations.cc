@@ -3,8 +3,9 @@
 // A computation runs on copies of its operands, so that they are in a cache about as often as in a
 // step. Every round measures all computations once, so that the repeats of each spread over minutes
 // and a machine whose speed changes within them makes no shape cheaper than another. All ranks that
-// have a computation run it at once, and the time of a repeat is that of the slowest, because in a
-// step the others wait for it at the next collective.
+// have a computation run it at once. The times of a round are those of the rank whose computations
+// take longest together, as the time of a step is, and of other ranks what it lacks. The slowest
+// rank of each repeat would make a step 1.5 % longer than any rank's.
 
 #include "worker/bench/computations/computations.h"
 
@@ -84,19 +85,17 @@ absl::StatusOr<TimedComputations> TimedComputations::OfAllRanks(
 
 absl::StatusOr<ComputationRound> TimedComputations::Measure(Communicator& control,
                                                             Backend& backend) const {
-  ComputationRound round;
+  std::vector<double> mine;  // 0 of what this rank lacks
   for (size_t i = 0; i < keys_.size(); ++i) {
-    absl::StatusOr<double> mine = 0.0;
-    if (timed_[i] != nullptr) mine = SecondsOf(*timed_[i], backend);
-    ASSIGN_OR_RETURN(const bool failed, trainer::AnyRank(control, !mine.ok()));
-    RETURN_IF_ERROR(mine.status());
+    absl::StatusOr<double> seconds = 0.0;
+    if (timed_[i] != nullptr) seconds = SecondsOf(*timed_[i], backend);
+    ASSIGN_OR_RETURN(const bool failed, trainer::AnyRank(control, !seconds.ok()));
+    RETURN_IF_ERROR(seconds.status());
     if (failed) return absl::InternalError(absl::StrCat(keys_[i], ": failed on another rank"));
-    ASSIGN_OR_RETURN(const auto all, trainer::ExchangeNumbers(control, {*mine}));
-    const double slowest = std::max_element(all.begin(), all.end())->front();
-    round.seconds.push_back(slowest);
-    round.step_seconds += calls_[i] * slowest;
+    mine.push_back(*seconds);
   }
-  return round;
+  ASSIGN_OR_RETURN(const auto all, trainer::ExchangeNumbers(control, mine));
+  return RoundOf(all, calls_);
 }
 
 std::map<std::string, CostProfile::Number> TimedComputations::CostsOf(

@@ -5,6 +5,13 @@
 
 namespace stretto::bench {
 
+void InterleavedCosts::Add(const Program& program) {
+  AddComputations(program, &mine_);
+  std::erase_if(mine_, [](const auto& computation) {
+    return computation.second.ops[0].tag.phase == Phase::kOptimizer;
+  });
+}
+
 absl::StatusOr<TimedProgram> InterleavedCosts::Start(int repeats, Rig& rig) {
   ASSIGN_OR_RETURN(all_, TimedComputations::OfAllRanks(mine_, *rig.communicator()));
   const auto time = [this, repeats, &rig]() -> absl::Status {

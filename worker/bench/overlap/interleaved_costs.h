@@ -19,8 +19,9 @@ namespace stretto::bench {
 
 class InterleavedCosts {
  public:
-  // Adds the computations of a program of this rank.
-  void Add(const Program& program) { AddComputations(program, &mine_); }
+  // Adds the computations of forward and backward of a program of this rank. No prediction contains
+  // the optimizer's.
+  void Add(const Program& program);
 
   // Returns the program of a round, which measures each computation `repeats` times. This and `rig`,
   // which has other ranks, must outlive it. Every rank calls it, after the last Add. Errors: those

@@ -6,6 +6,21 @@
 namespace stretto::bench {
 namespace {
 
+TEST(RoundCostsTest, ARoundIsThatOfTheRankThatTakesLongest) {
+  // 3 x 1 + 2 and 3 x 2 + 1 seconds of a step.
+  const ComputationRound round = RoundOf({{1, 2}, {2, 1}}, {3, 1});
+
+  EXPECT_EQ(round.seconds, (std::vector<double>{2, 1}));
+  EXPECT_EQ(round.step_seconds, 7);
+}
+
+TEST(RoundCostsTest, WhatTheSlowestRankLacksIsOfTheOthers) {
+  const ComputationRound round = RoundOf({{0, 2, 1}, {4, 1, 0}, {0, 0, 3}}, {1, 1, 1});
+
+  EXPECT_EQ(round.seconds, (std::vector<double>{4, 1, 3}));
+  EXPECT_EQ(round.step_seconds, 8);
+}
+
 TEST(RoundCostsTest, ACostIsTheMeanOfTheQuietRounds) {
   // Of two computations of which a step has 3 calls and 1, and one that does not count.
   const std::vector<ComputationRound> rounds = {{{1, 1, 1}, 4}, {{1, 1.3, 9}, 4.3},
