@@ -179,14 +179,14 @@ def program_text():
         attribute_far=("first=1", "first=-1"))
 
 
-PROFILE = """stretto costs 1
+PROFILE = """stretto costs 2
 machine cpu
 build 0.5.0
 link latency 2e-05 spread 0.03
 link bandwidth 125000000 spread 0.004
 link cpu 0.125
 link burst 262144
-pair product all_reduce 0.25 0.5 spread 0.02
+pair product all_reduce 0.25 0.5 turn 0.004 spread 0.02
 operation 0.5 spread 0.02 gelu f32[8,16] > f32[8,16]
 end 10
 """
@@ -201,9 +201,9 @@ def costs():
     yield "table", "# measured\ngemm f32[1024,384] 0.25\n\nfwd fc1 gemm 1e-3 # ours\n"
     yield "table-word", "gemm"
     yield "profile", PROFILE
-    yield "profile-alone", "stretto costs 1\nmachine m\nbuild b\nend 4\n"
+    yield "profile-alone", "stretto costs 2\nmachine m\nbuild b\nend 4\n"
     yield from ((f"profile-{name}", text) for name, text in wrong(
-        PROFILE, title=("costs 1", "costs x"), version=("costs 1", "costs 2"), behind=("end 10\n", "end 10\nend 11\n"),
+        PROFILE, title=("costs 2", "costs x"), version=("costs 2", "costs 1"), behind=("end 10\n", "end 10\nend 11\n"),
         cut=("end 10\n", ""),
         no_machine=("machine cpu\n", ""), count=("end 10", "end 9"), word=("machine", "nothing"),
         name=("machine cpu", "machine "),
@@ -214,7 +214,7 @@ def costs():
         burst=("burst 262144", "burst -1"),
         rest=("burst 262144", "burst 262144 x"), pair=("product all_reduce", "product nothing"),
         pair_class=("product all_reduce", "x all_reduce"),
-        pair_share=("0.25 0.5", "0.25 x"), pair_spread=("0.25 0.5 spread 0.02", "0.25 0.5"),
+        pair_share=("0.25 0.5", "0.25 x"), pair_spread=("0.004 spread 0.02", "0.004"), turn=("turn 0.004", "torn 0.004"),
         no_operation=(" gelu f32[8,16] > f32[8,16]", ""),
         bandwidth=("bandwidth 125000000", "bandwidth x")))
     operation = PROFILE.splitlines()[8]
