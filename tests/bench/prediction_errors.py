@@ -7,8 +7,9 @@ t_overlap - 1; that of its computation alone, t_comp_simulated / t_comp_sliced -
 the machine's speed has changed since the calibration. The other two are the same with computations
 that were measured between the programs of the run. Files of disturbed runs, and rows without a
 prediction, are named and left out. Below the rows are, of each error, the median, the 95th
-percentile and the maximum of the absolute values, and the mean of the signed ones. Exit 1 when
-nothing is left.
+percentile and the maximum of the absolute values, and the mean of the signed ones. The regret of a
+file is by how much the schedule with the shortest prediction in advance is slower than the fastest
+one: what a planner that trusts the predictions loses. Exit 1 when nothing is left.
 """
 
 import argparse
@@ -27,24 +28,33 @@ ERRORS = {  # what is predicted, and what was measured
 
 
 def rows_of(path, report):
-    """(label, errors by what they are of) of each schedule, and a sentence for each that is left
-    out."""
+    """(label, errors by what they are of) of each schedule, the regret of the file, which is None
+    without rows, and a sentence for each schedule that is left out."""
     work = report["work"]
     name = f"{work['family'] or work['model']} {report['gbps']:g} Gbit/s"
     if report["disturbed"]:
-        return [], [f"{path}: left out: the run was disturbed"]
-    rows, left_out = [], []
+        return [], None, [f"{path}: left out: the run was disturbed"]
+    rows, left_out, known = [], [], []
     for s in report["schedules"]:
         label = (f"{name} {s['micro_batches']} x {s['batch']} {s['schedule']} slices {s['slices']}"
                  f"{' ' + s['plan'] if s['plan'] else ''}")
         if s["t_simulated"] is None:
             left_out.append(f"{path}: left out: {label} has no prediction")
             continue
+        known.append(s)
         # Reports before 2026-11-29 have the first alone.
         rows.append((label, {what: s[predicted] / s[measured] - 1
                              for what, (predicted, measured) in ERRORS.items()
                              if s.get(predicted) is not None}))
-    return rows, left_out
+    return rows, regret_of(known), left_out
+
+
+def regret_of(schedules):
+    """(name of the schedule that the predictions choose, its time over the fastest one's, less 1)."""
+    if not schedules:
+        return None
+    chosen = min(schedules, key=lambda s: s["t_simulated"])
+    return chosen["schedule"], chosen["t_overlap"] / min(s["t_overlap"] for s in schedules) - 1
 
 
 def percentile(values, share):
@@ -71,14 +81,18 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", type=pathlib.Path, nargs="+")
-    rows, left_out = [], []
+    rows, regrets, left_out = [], [], []
     for path in parser.parse_args().files:
-        found, why = rows_of(path, json.loads(path.read_text()))
+        found, regret, why = rows_of(path, json.loads(path.read_text()))
         rows += found
         left_out += why
+        if regret:
+            regrets.append((path, *regret))
     for label, errors in rows:
         print("  ".join(f"{errors[what]:+7.1%}" if what in errors else "      -"
                         for what in ERRORS) + f"  {label}")
+    for path, chosen, regret in regrets:
+        print(f"{path}: the predictions choose {chosen}, {regret:.1%} slower than the fastest")
     for why in left_out:
         print(why)
     if not rows:
@@ -88,6 +102,9 @@ def main():
         errors = [errors[what] for _, errors in rows if what in errors]
         if errors:
             print(line_of(what, errors))
+    print(f"regret, {len(regrets)} runs: median "
+          f"{statistics.median(regret for *_, regret in regrets):.1%}, max "
+          f"{max(regret for *_, regret in regrets):.1%}")
     return 0
 
 
