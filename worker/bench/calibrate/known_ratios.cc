@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+
+// Keeps all ratios of each case, and judges their means anew after each round.
+
 #include "worker/bench/calibrate/known_ratios.h"
 
 #include <algorithm>
@@ -79,7 +82,8 @@ absl::StatusOr<std::vector<std::vector<KnownRatio>>> RepeatRatios(
     const double most = 2 * each.timed().interval;
     if (each.widest() > most) {
       return UnsettledError(absl::StrFormat(
-          "%s: found means that are known within %.1f %% after %d rounds, expected %.1f %%",
+          "%s: found means that are known within %.1f %% after %d rounds, expected at most %.1f "
+          "%%",
           each.timed().what, 100 * each.widest(), kMostRatioRounds, 100 * most));
     }
     known.push_back(each.known());

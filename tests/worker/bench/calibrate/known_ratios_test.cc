@@ -89,9 +89,10 @@ TEST(KnownRatiosTest, AMeanThatStaysUnknownIsRefused) {
       RepeatRatios({{"product beside x", InTurn({1, 1.2}, &calls), 0.03}}).status();
   EXPECT_EQ(calls, kMostRatioRounds);
   EXPECT_TRUE(IsUnsettled(status));
-  EXPECT_EQ(status.message(),
-            "product beside x: found means that are known within 7.1 % after 40 rounds, expected "
-            "6.0 %; calibrate on an idle machine");
+  EXPECT_EQ(
+      status.message(),
+      "product beside x: found means that are known within 7.1 % after 40 rounds, expected at "
+      "most 6.0 %; calibrate on an idle machine");
 }
 
 TEST(KnownRatiosTest, ErrorsOfTheMeasurementArePassedOn) {
