@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+
+// A case copies what its collective sends and receives to buffers of its own. What two lanes lose is
+// found from the time in which both run, and split into a wait and a rate by two sizes.
+
 #include "worker/bench/calibrate/collective_case.h"
 
 #include <algorithm>
@@ -107,6 +111,15 @@ double TurnOf(const CollectiveBeside& shorter, const CollectiveBeside& longer) {
   const double least = shorter.seconds * shorter.slowdown, most = longer.seconds * longer.slowdown;
   const double slope = std::max(1.0, (most - least) / (longer.seconds - shorter.seconds));
   return std::max(0.0, least - slope * shorter.seconds);
+}
+
+Contention ContentionOf(double compute, const CollectiveBeside& collective, double turn) {
+  constexpr double kMostLost = 0.95;
+  const auto lost = [](double slowdown) { return 1 - 1 / std::max(1.0, slowdown); };
+  const double waits = turn / (collective.seconds * std::max(1.0, collective.slowdown));
+  return {.compute = std::min(kMostLost, lost(compute) / (1 - waits)),
+          .communication = lost(collective.slowdown - turn / collective.seconds),
+          .turn_seconds = turn};
 }
 
 }  // namespace stretto::bench

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "worker/bench/kernels/measure.h"
+#include "worker/engine/cost/contention.h"
 #include "worker/engine/program/program.h"
 
 namespace stretto::bench {
@@ -61,5 +62,10 @@ bool AreOfTwoSizes(double shorter, double longer);
 // are, by the line through the two, which are of two sizes. At least 0, and so much that none is
 // faster than alone.
 double TurnOf(const CollectiveBeside& shorter, const CollectiveBeside& longer);
+
+// Returns what a computation that takes `compute` times as long beside a collective and this one
+// lose, if the collective first waits for `turn` seconds. While it waits the computation loses
+// nothing, so it has lost all in the rest of the time.
+Contention ContentionOf(double compute, const CollectiveBeside& collective, double turn);
 
 }  // namespace stretto::bench

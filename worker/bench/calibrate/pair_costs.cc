@@ -109,11 +109,8 @@ class PairMeasurement {
       const auto found = found_.find({compute, name});
       if (found == found_.end()) continue;
       const Beside& beside = found->second;
-      const auto lost = [](double slowdown) { return 1 - 1 / std::max(1.0, slowdown); };
       (*costs)[{compute, kind}] = {
-          .contention = {.compute = lost(beside.compute),
-                         .communication = lost(beside.communication - turn / SecondsOf(name)),
-                         .turn_seconds = turn},
+          .contention = ContentionOf(beside.compute, {SecondsOf(name), beside.communication}, turn),
           .spread = std::min(beside.interval, kMostSpread)};
     }
   }

@@ -18,7 +18,7 @@ struct Contention {
   double compute = 0;        // the share of a core, or of the SMs, that communication burns
   double communication = 0;  // the slow-down of a transfer under compute
   // How long a transfer that begins under compute waits for its turn on the core, however large it
-  // is; at least 0.
+  // is; at least 0. While it waits, neither side loses speed.
   double turn_seconds = 0;
 };
 

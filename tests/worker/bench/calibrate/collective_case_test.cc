@@ -76,6 +76,27 @@ TEST(CollectiveCaseTest, NoWaitMakesACollectiveFasterThanAlone) {
   EXPECT_EQ(TurnOf({.seconds = 2, .slowdown = 2}, {.seconds = 20, .slowdown = 1.05}), 2);
 }
 
+// A fifth of its 20 s the collective waits, so the fifth of its speed that the computation has lost
+// is a quarter of it in the rest.
+TEST(CollectiveCaseTest, AComputationLosesNothingBesideAWait) {
+  const Contention of = ContentionOf(1.25, {.seconds = 10, .slowdown = 2}, 4);
+  EXPECT_DOUBLE_EQ(of.compute, 0.25);
+  EXPECT_DOUBLE_EQ(of.communication, 1 - 10.0 / 16);
+  EXPECT_EQ(of.turn_seconds, 4);
+  EXPECT_DOUBLE_EQ(ContentionOf(1.25, {.seconds = 10, .slowdown = 2}, 0).compute, 0.2);
+}
+
+TEST(CollectiveCaseTest, NothingIsLostByWhatIsFasterBesideAnother) {
+  const Contention of = ContentionOf(0.9, {.seconds = 10, .slowdown = 0.95}, 0);
+  EXPECT_EQ(of.compute, 0);
+  EXPECT_EQ(of.communication, 0);
+}
+
+// Noise can make a wait as long as all of the collective.
+TEST(CollectiveCaseTest, SomeSpeedIsLeft) {
+  EXPECT_EQ(ContentionOf(2, {.seconds = 10, .slowdown = 1}, 9.9).compute, 0.95);
+}
+
 TEST(CollectiveCaseTest, CollectivesOfNearlyTheSameTimeTellNoWait) {
   EXPECT_FALSE(AreOfTwoSizes(2, 2));
   EXPECT_FALSE(AreOfTwoSizes(2, 2.9));

@@ -140,6 +140,13 @@ TEST(SimTimelineTest, ATransferThatBeginsBesideAComputationWaitsForItsTurn) {
   EXPECT_THAT(at(9), ElementsAre(At(0, 2), At(2, 9), At(2, 6), At(9, 10)));
 }
 
+// b runs at full speed for the turn of 1 s and at half its speed for the 3 s of the transfer.
+TEST(SimTimelineTest, ATransferThatWaitsForItsTurnSlowsDownNothing) {
+  EXPECT_THAT(TimelineOf(ProgramOf(kTwoLanes), Costs({{"a", 2}, {"r", 3}, {"b", 4}, {"c", 1}},
+                                                     {.compute = 0.5, .turn_seconds = 1})),
+              ElementsAre(At(0, 2), At(2, 6), At(2, 7.5), At(7.5, 8.5)));
+}
+
 // c begins in the middle of r, and together with q.
 TEST(SimTimelineTest, ATransferThatBeginsAloneDoesNotWait) {
   const Program program =

@@ -291,12 +291,13 @@ class Simulation {
     unsettled_.clear();
   }
 
-  // Beside the transfers of its rank.
+  // Beside the transfers of its rank. One that waits for its turn takes nothing of the core.
   double ComputeRate(const SimRank& rank, size_t lane) const {
     double rate = 1;
     if (rank.transferring == 0 || !activities_[lane].active) return rate;
     for (size_t transfer : rank.transfers) {
-      if (!activities_[transfer].active) continue;
+      const Activity& other = activities_[transfer];
+      if (!other.active || other.turn == Activity::Turn::kWaits) continue;
       rate = std::min(rate, 1 - TogetherOf(rank, lane, transfer).compute);
     }
     return rate;

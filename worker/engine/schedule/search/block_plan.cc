@@ -237,7 +237,7 @@ class Blocks {
   }
 
   // Returns the time of a computation beside collectives, each of which slows it down and is slowed
-  // down until one of them ends, or has waited for its turn.
+  // down until one of them ends, or has waited for its turn. One that waits slows down nothing.
   double Compute(const Piece& piece, Flights* flying) const {
     double now = 0, left = piece.seconds;
     while (left > 0) {
@@ -247,7 +247,7 @@ class Blocks {
         if (flight.left <= 0) continue;
         const Contention& of = Together(piece.kind, flight.kind);
         if (flight.turn < 0) flight.turn = of.turn_seconds;
-        rate = std::min(rate, 1 - of.compute);
+        if (flight.turn <= 0) rate = std::min(rate, 1 - of.compute);
         const double end = flight.turn > 0 ? flight.turn : flight.left / (1 - of.communication);
         if (end >= next) continue;
         next = end;

@@ -139,17 +139,18 @@ class EveryBlocks {
     while (work > 1e-12) {
       double lost = 0;
       for (int op : flying) {
-        if (left_[static_cast<size_t>(op)] > 0)
+        double& turn = turn_[static_cast<size_t>(op)];
+        if (turn == kNotYet) turn = Together(computation, op).turn_seconds;
+        if (left_[static_cast<size_t>(op)] > 0 && turn == 0)
           lost = std::max(lost, Together(computation, op).compute);
       }
       double seconds = work / (1 - lost);
       for (int op : flying) {
         const double left = left_[static_cast<size_t>(op)];
         if (left == 0) continue;
-        const Contention of = Together(computation, op);
-        double& turn = turn_[static_cast<size_t>(op)];
-        if (turn == kNotYet) turn = of.turn_seconds;
-        seconds = std::min(seconds, turn > 0 ? turn : left / (1 - of.communication));
+        const double turn = turn_[static_cast<size_t>(op)];
+        seconds = std::min(seconds,
+                           turn > 0 ? turn : left / (1 - Together(computation, op).communication));
       }
       took += Elapse(seconds, flying, &computation);
       work -= seconds * (1 - lost);
