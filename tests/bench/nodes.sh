@@ -44,12 +44,13 @@ clean_up_nodes() {
   local code=$?
   trap - EXIT INT TERM HUP
   # The jobs, too: a signal can come before a process that was started is in its list, and a loop of
-  # keep_awake would then wait for this script, which waits for the loop.
+  # keep_awake would then wait for this script, which waits for the loop. SIGKILL, because bash loses
+  # a SIGTERM that reaches its child between fork and exec.
   local running
   mapfile -t running < <(jobs -p)
   running+=("${awake[@]}")
-  ((${#running[@]} == 0)) || kill "${running[@]}" 2>/dev/null || true
-  wait
+  ((${#running[@]} == 0)) || kill -KILL "${running[@]}" 2>/dev/null || true
+  wait 2>/dev/null
   local space
   for space in "${spaces[@]}" "stretto-$$-switch"; do
     ip netns delete "$space" 2>/dev/null || true
@@ -144,7 +145,7 @@ run_ranks() {
       code=$ended
       echo "$ME: a rank ended with code $code" >&2
     fi
-    kill "${pids[@]}" 2>/dev/null || true
+    kill -KILL "${pids[@]}" 2>/dev/null || true
   done
   return "$code"
 }
