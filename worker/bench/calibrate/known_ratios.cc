@@ -24,7 +24,7 @@ class RatioRounds {
  public:
   explicit RatioRounds(const RatioCase& timed) : timed_(timed) {}
 
-  bool done() const { return rounds_ >= kLeastRatioRounds && widest() <= timed_.interval; }
+  bool done() const { return !known_.empty() && widest() <= timed_.interval; }
   const RatioCase& timed() const { return timed_; }
   const std::vector<KnownRatio>& known() const { return known_; }
 
@@ -38,7 +38,7 @@ class RatioRounds {
     ASSIGN_OR_RETURN(const std::vector<double> found, timed_.measure());
     values_.resize(found.size());
     for (size_t i = 0; i < found.size(); ++i) values_[i].push_back(found[i]);
-    if (++rounds_ < kLeastRatioRounds) return absl::OkStatus();
+    if (values_.front().size() < kLeastRatioRounds) return absl::OkStatus();
     known_.clear();
     for (const std::vector<double>& each : values_) known_.push_back(TrimmedMeanOf(each));
     return absl::OkStatus();
@@ -46,9 +46,8 @@ class RatioRounds {
 
  private:
   const RatioCase& timed_;
-  int rounds_ = 0;
   std::vector<std::vector<double>> values_;  // by value and round
-  std::vector<KnownRatio> known_;
+  std::vector<KnownRatio> known_;            // none before kLeastRatioRounds
 };
 
 }  // namespace

@@ -25,7 +25,7 @@ KnownRatio TrimmedMeanOf(std::vector<double> values);
 
 struct RatioCase {
   std::string what;
-  // Returns the same number of ratios above 0 each time.
+  // Returns ratios above 0, the same number each time, and at least one.
   std::function<absl::StatusOr<std::vector<double>>()> measure;
   // Within how much the means are wanted, as KnownRatio has it.
   double interval = 0;

@@ -93,9 +93,9 @@ class PairMeasurement {
     ASSIGN_OR_RETURN(const auto known, RepeatRatios(cases_));
     for (size_t i = 0; i < cases_.size(); ++i) {
       const KnownRatio &compute = known[i][0], &communication = known[i][1];
-      found_[measured_[i]] = {.compute = compute.mean,
-                              .communication = communication.mean,
-                              .interval = std::max(compute.interval, communication.interval)};
+      found_[cases_[i].what] = {.compute = compute.mean,
+                                .communication = communication.mean,
+                                .interval = std::max(compute.interval, communication.interval)};
       say_(absl::StrFormat("%s: %.3f and %.3f times as long", cases_[i].what, compute.mean,
                            communication.mean));
     }
@@ -106,7 +106,7 @@ class PairMeasurement {
   void AddCosts(CollectiveKind kind, const std::string& name, PairCosts* costs) const {
     const double turn = TurnBesideProducts(kind, name);
     for (ComputeClass compute : kComputeClasses) {
-      const auto found = found_.find({compute, name});
+      const auto found = found_.find(PairName(compute, name));
       if (found == found_.end()) continue;
       const Beside& beside = found->second;
       (*costs)[{compute, kind}] = {
@@ -118,8 +118,8 @@ class PairMeasurement {
   // Returns for how long a collective of a kind, of which `name` was measured, waits for its turn.
   double TurnBesideProducts(CollectiveKind kind, const std::string& name) const {
     const std::string& shortest = ShortestOf(kind, name);
-    const auto small = found_.find({ComputeClass::kProduct, shortest});
-    const auto large = found_.find({ComputeClass::kProduct, name});
+    const auto small = found_.find(PairName(ComputeClass::kProduct, shortest));
+    const auto large = found_.find(PairName(ComputeClass::kProduct, name));
     if (small == found_.end() || large == found_.end() || shortest == name) return 0;
     const double turn = TurnOf({SecondsOf(shortest), small->second.communication},
                                {SecondsOf(name), large->second.communication});
@@ -134,8 +134,7 @@ class PairMeasurement {
     const KernelCase* most = nullptr;
     double seconds = 0;
     for (const auto& [key, timed] : alone_.computations) {
-      const Op& op = timed.ops[0];
-      if (ClassOf(op.kind) != compute || op.tag.phase == Phase::kOptimizer) continue;
+      if (IsOfOptimizer(timed) || ClassOf(timed.ops[0].kind) != compute) continue;
       const double found = timed.count * alone_.operations.at(key).value;
       if (found <= seconds) continue;
       most = &timed;
@@ -148,11 +147,10 @@ class PairMeasurement {
   double ShareOf(ComputeClass compute) const {
     double of_class = 0, all = 0;
     for (const auto& [key, timed] : alone_.computations) {
-      const Op& op = timed.ops[0];
-      if (op.tag.phase == Phase::kOptimizer) continue;
+      if (IsOfOptimizer(timed)) continue;
       const double seconds = timed.count * alone_.operations.at(key).value;
       all += seconds;
-      if (ClassOf(op.kind) == compute) of_class += seconds;
+      if (ClassOf(timed.ops[0].kind) == compute) of_class += seconds;
     }
     return all > 0 ? of_class / all : 0;
   }
@@ -161,7 +159,7 @@ class PairMeasurement {
   // is long enough.
   absl::Status Add(ComputeClass compute, const std::string& name, double interval) {
     const KernelCase* timed = MostExpensive(compute);
-    const std::string what = absl::StrCat(NameOf(compute), " beside ", name);
+    const std::string what = PairName(compute, name);
     const double call = SecondsOf(name),
                  operation = timed == nullptr ? 0 : alone_.operations.at(timed->operation).value;
     const double wanted = std::max({kLeastPairSeconds, 3 * call, 3 * operation});
@@ -177,8 +175,11 @@ class PairMeasurement {
     ASSIGN_OR_RETURN(auto pair, PairCase::Make(*timed, copies, alone_.collectives.at(name),
                                                CallsFor(call, longest, kMostCalls), job_, calls_));
     cases_.push_back({what, [pair] { return pair->Measure(); }, interval});
-    measured_.emplace_back(compute, name);
     return absl::OkStatus();
+  }
+
+  static std::string PairName(ComputeClass compute, const std::string& collective) {
+    return absl::StrCat(NameOf(compute), " beside ", collective);
   }
 
   // Of the name of a collective.
@@ -193,8 +194,7 @@ class PairMeasurement {
   CollectiveCalls& calls_;
   const std::function<void(const std::string&)>& say_;
   std::vector<RatioCase> cases_;
-  std::vector<std::pair<ComputeClass, std::string>> measured_;  // by case
-  std::map<std::pair<ComputeClass, std::string>, Beside> found_;
+  std::map<std::string, Beside> found_;  // by PairName
 };
 
 }  // namespace

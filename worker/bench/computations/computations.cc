@@ -43,11 +43,8 @@ absl::StatusOr<double> SecondsOf(const KernelCase& timed, Backend& backend) {
   return seconds / calls;
 }
 
-// Returns how many times a step calls it. Those of the optimizer do not count: they wait for memory
-// all the time, and no predicted time contains them.
-int CallsOf(const KernelCase& timed) {
-  return timed.ops[0].tag.phase == Phase::kOptimizer ? 0 : timed.count;
-}
+// Returns how many times a predicted step calls it.
+int CallsOf(const KernelCase& timed) { return IsOfOptimizer(timed) ? 0 : timed.count; }
 
 }  // namespace
 

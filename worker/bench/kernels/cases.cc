@@ -84,6 +84,8 @@ KernelCase Alone(OpKind kind, const char* name, DType dtype, int64_t n, int inpu
 
 }  // namespace
 
+bool IsOfOptimizer(const KernelCase& timed) { return timed.ops[0].tag.phase == Phase::kOptimizer; }
+
 std::vector<KernelCase> CasesOf(const Program& program) {
   std::vector<KernelCase> cases;
   std::map<std::string, size_t> at;

@@ -7,9 +7,7 @@ namespace stretto::bench {
 
 void InterleavedCosts::Add(const Program& program) {
   AddComputations(program, &mine_);
-  std::erase_if(mine_, [](const auto& computation) {
-    return computation.second.ops[0].tag.phase == Phase::kOptimizer;
-  });
+  std::erase_if(mine_, [](const auto& each) { return IsOfOptimizer(each.second); });
 }
 
 absl::StatusOr<TimedProgram> InterleavedCosts::Start(int repeats, Rig& rig) {

@@ -19,8 +19,7 @@ namespace stretto::bench {
 
 class InterleavedCosts {
  public:
-  // Adds the computations of forward and backward of a program of this rank. No prediction contains
-  // the optimizer's.
+  // Adds the computations of forward and backward of a program of this rank.
   void Add(const Program& program);
 
   // Returns the program of a round, which measures each computation `repeats` times. This and `rig`,
