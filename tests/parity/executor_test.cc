@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/engine/exec/executor.h"
 
+#include <chrono>
 #include <condition_variable>
+#include <future>
 #include <mutex>
+#include <thread>
+#include <utility>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -217,6 +221,49 @@ TEST(ExecutorTest, OnBeginSeesEveryOperationOnce) {
   auto executor = *MakeCpuExecutor(plan.program, plan.arenas, ops.get(), std::move(options));
   ASSERT_TRUE(executor->Run().ok());
   for (const std::atomic<int>& count : seen) EXPECT_EQ(count, 1);
+}
+
+// A group whose second call ends when a computation has begun.
+class WaitsForComputation final : public Communicator {
+ public:
+  explicit WaitsForComputation(std::future<void> begun) : begun_(std::move(begun)) {}
+  int rank() const override { return 0; }
+  int size() const override { return 2; }
+  absl::Status Run(const Collective& collective) override {
+    return RunTelling(collective, [] {});
+  }
+  absl::Status RunTelling(const Collective&, absl::FunctionRef<void()> posted) override {
+    if (calls_++ == 0) return absl::OkStatus();
+    posted();
+    const bool begun = begun_.wait_for(std::chrono::seconds(10)) == std::future_status::ready;
+    return begun ? absl::OkStatus() : absl::DeadlineExceededError("nothing computes");
+  }
+  void Abort() override {}
+
+ private:
+  const std::future<void> begun_;
+  int calls_ = 0;
+};
+
+TEST(ExecutorTest, WhoWaitsIsWokenOnceTheNextCollectiveIsPosted) {
+  Program program = *Parse(
+      "program rank=0 world=2\ngroup tp 0,1\nlane compute\nlane comm.tp\n"
+      "buffer %0 x f32 4 input @0\nbuffer %1 y f32 4 input @64\nbuffer %2 z f32 4 input @128\n"
+      "0 comm.tp all_reduce x fwd in=%0 out=%0 on=tp\n"
+      "1 comm.tp all_reduce y fwd in=%1 out=%1 on=tp\n"
+      "2 compute zero z fwd out=%2 wait=0\n");
+  std::promise<void> begun;
+  WaitsForComputation communicator(begun.get_future());
+  CpuExecutorOptions options;
+  options.communicators = {&communicator};
+  options.on_begin = [&](OpId op, int64_t) {
+    if (op == 2) begun.set_value();
+  };
+  ArenaBytes arenas = {};
+  arenas[ArenaClass::kInput] = 192;
+  const std::unique_ptr<Ops> ops = MakeCpuOps();
+  const auto executor = *MakeCpuExecutor(std::move(program), arenas, ops.get(), std::move(options));
+  EXPECT_EQ(executor->Run(), absl::OkStatus());
 }
 
 TEST(ExecutorTest, RefusesACommunicatorOfAnotherSizeOrNone) {

@@ -21,6 +21,7 @@
 //
 // Equivalent to: ncclComm_t, gloo::Context, MPI_Comm.
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "worker/comm/collective/collective.h"
 
@@ -36,6 +37,14 @@ class Communicator {
 
   // Takes part in a collective of any kind (collective_kind.h).
   [[nodiscard]] virtual absl::Status Run(const Collective& collective) = 0;
+
+  // The same. Calls `posted` at most once, on this thread, before it first waits for a peer. An
+  // implementation that can hands over what this rank sends before that.
+  [[nodiscard]] virtual absl::Status RunTelling(const Collective& collective,
+                                                absl::FunctionRef<void()> posted) {
+    posted();
+    return Run(collective);
+  }
 
   // Makes a blocked call and all later calls of this rank return Aborted, and those of its peers
   // fail (Aborted in one process, Unavailable over a network). Thread-safe, idempotent.

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <functional>
 #include <mutex>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -205,6 +206,24 @@ TEST(GlooTest, AWatchSeesWhomACallWaitsFor) {
   EXPECT_FALSE(ranks[0]->Run(Collective::Barrier()).ok());
   const std::vector<std::string> alone = {"begin", "receive from 1"};
   EXPECT_EQ(watches[0].notes, alone);
+}
+
+// The peer takes part only after that.
+TEST(GlooTest, ACallTellsBeforeItWaits) {
+  const Ranks ranks = Gloo(2, absl::Seconds(20));
+  int told = 0;
+  Tensor mine = Patterned(DType::kF32, 0, 9001), other = Patterned(DType::kF32, 1, 9001);
+  std::thread peer;
+  const absl::Status status =
+      ranks[0]->RunTelling(Collective::AllReduce(mine.view(), ReduceOp::kSum), [&] {
+        ++told;
+        peer = std::thread([&] {
+          EXPECT_TRUE(ranks[1]->Run(Collective::AllReduce(other.view(), ReduceOp::kSum)).ok());
+        });
+      });
+  if (peer.joinable()) peer.join();
+  EXPECT_EQ(status, absl::OkStatus());
+  EXPECT_EQ(told, 1);
 }
 
 TEST(GlooTest, SilentPeerIsNamedAtTheTimeoutAndTheGroupStaysDead) {

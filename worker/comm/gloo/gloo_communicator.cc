@@ -11,6 +11,7 @@
 #include <cstring>
 #include <exception>
 #include <iterator>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -64,12 +65,17 @@ class Gloo final : public GlooCommunicator {
   int size() const override { return size_; }
 
   absl::Status Run(const Collective& collective) override {
+    return RunTelling(collective, [] {});
+  }
+
+  absl::Status RunTelling(const Collective& collective, absl::FunctionRef<void()> posted) override {
     RETURN_IF_ERROR(CheckCollective(collective, size_));
     ++calls_;
     if (posts_.aborted()) return Fail(collective.kind, "");
     if (!dead_.ok()) return dead_;
     deadline_ = Clock::Real().Monotonic() + timeout_;
     if (watch_ != nullptr) watch_->OnBegin();
+    posted_.emplace(posted);
     try {
       Carry(collective);
     } catch (const std::exception& error) {
@@ -142,10 +148,10 @@ class Gloo final : public GlooCommunicator {
     for (int64_t chunk = 0; receives && chunk < chunks; ++chunk) post(before, chunk, true);
     const size_t received = posts_.count();
     for (int64_t chunk = 0; chunk < chunks; ++chunk) {
-      if (receives) posts_.Await(chunk, deadline_);
+      if (receives) Await(chunk);
       if (sends) post(after, chunk, false);
     }
-    for (size_t i = received; i < posts_.count(); ++i) posts_.Await(i, deadline_);
+    for (size_t i = received; i < posts_.count(); ++i) Await(i);
     posts_.Clear();
     exchanges_ += chunks;
   }
@@ -157,6 +163,13 @@ class Gloo final : public GlooCommunicator {
       transfers_[peer] = {&scratch_.back(), 1, &scratch_[peer], 1};
     }
     Exchange();
+  }
+
+  // Waits for a transfer, and tells before the first one.
+  void Await(size_t index) {
+    if (posted_.has_value()) (*posted_)();
+    posted_.reset();
+    posts_.Await(index, deadline_);
   }
 
   absl::Status Fail(CollectiveKind kind, const std::string& text) {
@@ -211,7 +224,7 @@ class Gloo final : public GlooCommunicator {
     size_t awaited = 0, posted = post(0);
     for (int64_t number = 0; number * piece < longest; ++number) {
       const size_t next = (number + 1) * piece < longest ? post(number + 1) : posted;
-      for (; awaited < posted; ++awaited) posts_.Await(awaited, deadline_);
+      for (; awaited < posted; ++awaited) Await(awaited);
       posted = next;
       const Part mine = piece_of(rank_, number);
       for (int peer = 0; peer < size_; ++peer) {
@@ -248,7 +261,7 @@ class Gloo final : public GlooCommunicator {
       const Transfer& transfer = transfers_[peer];
       posts_.Post(peer, slot, transfer.send, transfer.send_bytes, false);
     });
-    for (size_t i = 0; i < posts_.count(); ++i) posts_.Await(i, deadline_);
+    for (size_t i = 0; i < posts_.count(); ++i) Await(i);
     posts_.Clear();
   }
 
@@ -269,7 +282,8 @@ class Gloo final : public GlooCommunicator {
   absl::Status dead_;
   absl::Duration deadline_;
   int64_t calls_ = 0;
-  uint64_t exchanges_ = 0;  // names an exchange on the wire
+  std::optional<absl::FunctionRef<void()>> posted_;  // of the call, until it was called
+  uint64_t exchanges_ = 0;                           // names an exchange on the wire
   std::vector<Transfer> transfers_;
   std::vector<const void*> inputs_;
   std::vector<char> scratch_;  // of a fixed size; none for a group of one

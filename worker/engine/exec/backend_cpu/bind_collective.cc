@@ -18,21 +18,23 @@ TensorView Narrow(const TensorView& wide, std::vector<BF16>* memory) {
 
 }  // namespace
 
-std::function<absl::Status()> BindCollective(const Op& op, TensorView in, TensorView out,
-                                             Communicator* communicator, WireBuffers* wire) {
+CollectiveCall BindCollective(const Op& op, TensorView in, TensorView out,
+                              Communicator* communicator, WireBuffers* wire) {
   const Collective call = CollectiveOf(op, in, out);
-  if (WireTypeOf(op, in.dtype) == in.dtype) return [=] { return communicator->Run(call); };
+  if (WireTypeOf(op, in.dtype) == in.dtype) {
+    return [=](absl::FunctionRef<void()> posted) { return communicator->RunTelling(call, posted); };
+  }
   wire->in.resize(std::max<size_t>(wire->in.size(), in.count()));
   wire->out.resize(std::max<size_t>(wire->out.size(), out.count()));
   const bool brings = !op.in.empty(), gets = !op.out.empty();
   // Binding another operation may move the buffers, so each call reads their present addresses.
-  return [=] {
+  return [=](absl::FunctionRef<void()> posted) {
     Collective narrow = call;
     narrow.in = Narrow(in, &wire->in);
     narrow.out = call.info().in_place ? narrow.in : Narrow(out, &wire->out);
     const float* from = in.as<float>();
     if (brings) std::transform(from, from + in.count(), narrow.in.as<BF16>(), ToBF16);
-    RETURN_IF_ERROR(communicator->Run(narrow));
+    RETURN_IF_ERROR(communicator->RunTelling(narrow, posted));
     if (!gets) return absl::OkStatus();
     const BF16* result = narrow.out.as<BF16>();
     std::transform(result, result + out.count(), out.as<float>(),

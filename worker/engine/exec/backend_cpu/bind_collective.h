@@ -5,6 +5,7 @@
 #include <functional>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "kernels/bf16.h"
 #include "kernels/tensor_view.h"
@@ -18,9 +19,12 @@ struct WireBuffers {
   std::vector<BF16> in, out;
 };
 
+// A call of a collective, which tells as Communicator::RunTelling does.
+using CollectiveCall = std::function<absl::Status(absl::FunctionRef<void()> posted)>;
+
 // `communicator` and `wire` are borrowed. wire grows here and never during a call. An f32 tensor
 // whose wire type is bf16 is rounded, reduced in f32 and rounded again (comm/communicator.h).
-std::function<absl::Status()> BindCollective(const Op& op, TensorView in, TensorView out,
-                                             Communicator* communicator, WireBuffers* wire);
+CollectiveCall BindCollective(const Op& op, TensorView in, TensorView out,
+                              Communicator* communicator, WireBuffers* wire);
 
 }  // namespace stretto

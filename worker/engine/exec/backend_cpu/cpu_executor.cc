@@ -3,7 +3,9 @@
 // Runs a program on CPU threads, one per lane; the first lane runs on the caller's thread.
 // Operations are bound to their operands once. In a step each lane runs its operations in order and
 // counts them in an atomic number (`done`). A wait means "at least N operations of that lane are
-// done" and blocks on this number, so no mutex is held across an operation. The lanes' threads wait
+// done" and blocks on this number, so no mutex is held across an operation. A thread that wakes
+// another one on its core can lose the core to it for a tick of the kernel, so a lane that goes on to
+// a collective first hands over what it sends, and then wakes who waits. The lanes' threads wait
 // for the next value of `generation_`, which starts a step. The first failure aborts all
 // communicators, which ends the calls of the other lanes; the lanes then only count their remaining
 // operations, so that no lane waits forever.
@@ -51,9 +53,9 @@ struct LaneWait {
 };
 
 struct BoundOp {
-  std::function<void()> compute;              // empty for a collective
-  std::function<absl::Status()> communicate;  // empty for compute
-  OpId index;                                 // in the program
+  std::function<void()> compute;  // empty for a collective
+  CollectiveCall communicate;     // empty for compute
+  OpId index;                     // in the program
   std::vector<LaneWait> waits;
 };
 
@@ -64,8 +66,9 @@ struct LaneState {
   // The number of operations done in this step. Written by the lane's thread; others wait on it. On
   // a cache line of its own, so that lanes do not share one.
   alignas(64) std::atomic<uint32_t> done{0};
-  double cpu_seconds = 0;  // of the last step; read after the step
-  std::thread thread;      // none for the first lane
+  bool unannounced = false;  // nobody was woken since `done` changed; of the lane's thread
+  double cpu_seconds = 0;    // of the last step; read after the step
+  std::thread thread;        // none for the first lane
 };
 
 class CpuExecutor final : public Executor {
@@ -225,11 +228,18 @@ class CpuExecutor final : public Executor {
     }
   }
 
-  void AwaitLane(LaneId lane, uint32_t count) {
-    std::atomic<uint32_t>& done = lanes_[lane].done;
+  // Wakes the lanes that wait for what `lane` has done.
+  static void Announce(LaneState* lane) {
+    if (std::exchange(lane->unannounced, false)) lane->done.notify_all();
+  }
+
+  void Await(const LaneWait& wait, LaneState* waiting) {
+    std::atomic<uint32_t>& done = lanes_[wait.lane].done;
     uint32_t now;
-    while ((now = done.load(std::memory_order_acquire)) < count)
+    while ((now = done.load(std::memory_order_acquire)) < wait.done) {
+      Announce(waiting);
       done.wait(now, std::memory_order_acquire);
+    }
   }
 
   // After a failure the remaining operations are skipped but still counted, so that nobody waits
@@ -238,7 +248,8 @@ class CpuExecutor final : public Executor {
     LaneState& lane = lanes_[index];
     const double cpu_start = ThreadCpuSeconds();
     for (const BoundOp& op : lane.ops) {
-      for (const LaneWait& wait : op.waits) AwaitLane(wait.lane, wait.done);
+      for (const LaneWait& wait : op.waits) Await(wait, &lane);
+      if (op.compute) Announce(&lane);
       if (!failed_.load(std::memory_order_acquire)) {
         Interval& interval = intervals_[op.index.position()];
         interval.begin = NowNanoseconds();
@@ -246,14 +257,15 @@ class CpuExecutor final : public Executor {
         if (op.compute) {
           op.compute();
         } else {
-          absl::Status status = op.communicate();
+          absl::Status status = op.communicate([&lane] { Announce(&lane); });
           if (!status.ok()) Fail(op.index, status);
         }
         interval.end = NowNanoseconds();
       }
       lane.done.fetch_add(1, std::memory_order_release);
-      lane.done.notify_all();
+      lane.unannounced = true;
     }
+    Announce(&lane);
     lane.cpu_seconds = ThreadCpuSeconds() - cpu_start;
   }
 
