@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/engine/exec/executor.h"
 
+#include <unistd.h>
+
 #include <chrono>
 #include <condition_variable>
+#include <fstream>
 #include <future>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <utility>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/parity/harness.h"
@@ -223,17 +229,22 @@ TEST(ExecutorTest, OnBeginSeesEveryOperationOnce) {
   for (const std::atomic<int>& count : seen) EXPECT_EQ(count, 1);
 }
 
-// A group whose second call ends when a computation has begun.
+// A group whose first call ends when the thread that made it sleeps, and whose second call ends when
+// a computation has begun.
 class WaitsForComputation final : public Communicator {
  public:
-  explicit WaitsForComputation(std::future<void> begun) : begun_(std::move(begun)) {}
+  explicit WaitsForComputation(std::future<void> begun)
+      : stat_(absl::StrCat("/proc/self/task/", gettid(), "/stat")), begun_(std::move(begun)) {}
   int rank() const override { return 0; }
   int size() const override { return 2; }
   absl::Status Run(const Collective& collective) override {
     return RunTelling(collective, [] {});
   }
   absl::Status RunTelling(const Collective&, absl::FunctionRef<void()> posted) override {
-    if (calls_++ == 0) return absl::OkStatus();
+    if (calls_++ == 0) {
+      while (!Sleeps()) std::this_thread::yield();
+      return absl::OkStatus();
+    }
     posted();
     const bool begun = begun_.wait_for(std::chrono::seconds(10)) == std::future_status::ready;
     return begun ? absl::OkStatus() : absl::DeadlineExceededError("nothing computes");
@@ -241,6 +252,15 @@ class WaitsForComputation final : public Communicator {
   void Abort() override {}
 
  private:
+  // The state follows the name, in parentheses.
+  bool Sleeps() const {
+    std::ifstream file(stat_);
+    std::string line;
+    std::getline(file, line);
+    return absl::StrContains(line, ") S ");
+  }
+
+  const std::string stat_;
   const std::future<void> begun_;
   int calls_ = 0;
 };
