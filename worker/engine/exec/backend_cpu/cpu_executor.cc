@@ -4,11 +4,12 @@
 // Operations are bound to their operands once. In a step each lane runs its operations in order and
 // counts them in an atomic number (`done`). A wait means "at least N operations of that lane are
 // done" and blocks on this number, so no mutex is held across an operation. A thread that wakes
-// another one on its core can lose the core to it for a tick of the kernel, so a lane that goes on to
-// a collective first hands over what it sends, and then wakes who waits. The lanes' threads wait
-// for the next value of `generation_`, which starts a step. The first failure aborts all
-// communicators, which ends the calls of the other lanes; the lanes then only count their remaining
-// operations, so that no lane waits forever.
+// another one on its core can lose the core to it for a tick of the kernel. Therefore a lane whose
+// next operation is a collective posts what it sends before it wakes the lanes that wait for it
+// (docs/design/0093-posted-before-others-wake.md). The lanes' threads wait for the next value of
+// `generation_`, which starts a step. The first failure aborts all communicators, which ends the
+// calls of the other lanes; the lanes then only count their remaining operations, so that no lane
+// waits forever.
 
 #include "worker/engine/exec/backend_cpu/cpu_executor.h"
 
