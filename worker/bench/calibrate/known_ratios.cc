@@ -24,7 +24,7 @@ class RatioRounds {
  public:
   explicit RatioRounds(const RatioCase& timed) : timed_(timed) {}
 
-  bool done() const { return !known_.empty() && widest() <= timed_.interval; }
+  bool done() const { return !known_.empty() && widest() <= timed_.interval.wanted; }
   const RatioCase& timed() const { return timed_; }
   const std::vector<KnownRatio>& known() const { return known_; }
 
@@ -78,7 +78,7 @@ absl::StatusOr<std::vector<std::vector<KnownRatio>>> RepeatRatios(
   }
   std::vector<std::vector<KnownRatio>> known;
   for (const RatioRounds& each : all) {
-    const double most = 2 * each.timed().interval;
+    const double most = each.timed().interval.most;
     if (each.widest() > most) {
       return UnsettledError(absl::StrFormat(
           "%s: found means that are known within %.1f %% after %d rounds, expected at most %.1f "

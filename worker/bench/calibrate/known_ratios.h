@@ -23,19 +23,24 @@ struct KnownRatio {
 // winsorized deviation (Tukey and McLaughlin 1963).
 KnownRatio TrimmedMeanOf(std::vector<double> values);
 
+// Within how much a mean is wanted, and within how much it must be known after the last round, as
+// KnownRatio has it.
+struct RatioInterval {
+  double wanted = 0, most = 0;
+};
+
 struct RatioCase {
   std::string what;
   // Returns ratios above 0, the same number each time, and at least one.
   std::function<absl::StatusOr<std::vector<double>>()> measure;
-  // Within how much the means are wanted, as KnownRatio has it.
-  double interval = 0;
+  RatioInterval interval = {};  // of each mean
 };
 
 // Calls each `measure` once in every round, so that the repeats of each spread over all rounds: a
 // machine whose speed changes within them favours none. A case whose means are known as it wants
-// is done after kLeastRatioRounds. Returns the means, by case and value. Errors: those of `measure`;
-// UnsettledError (settle.h) that names the first case of which a mean is not known within twice the
-// wanted interval after kMostRatioRounds.
+// is done after kLeastRatioRounds. Returns the means, by case and value. Errors: those of
+// `measure`; UnsettledError (settle.h) that names the first case of which a mean is not known
+// within `most` after kMostRatioRounds.
 absl::StatusOr<std::vector<std::vector<KnownRatio>>> RepeatRatios(
     const std::vector<RatioCase>& cases);
 

@@ -27,9 +27,11 @@ constexpr double kShortest = 1e-3;
 // Within how much what a pair loses is wanted, and within how much of the computation of a step if
 // that is more.
 constexpr double kWantedInterval = 0.03, kMostUncertain = 0.01;
-// The same of what a short collective loses. The wait for a turn is most of that, and varies with
-// where in an operation the collective begins.
-constexpr double kTurnInterval = 0.15;
+// Within how much it must be known at last, by what is wanted.
+constexpr double kMostByWanted = 2;
+// The same beside a short collective. The wait for a turn is most of what that loses, and varies
+// with where in an operation it begins.
+constexpr double kMostTurnInterval = 0.3;
 
 // How many times as long each side takes beside the other.
 struct Beside {
@@ -61,11 +63,13 @@ class PairMeasurement {
       for (ComputeClass compute : kComputeClasses) {
         // All ranks stop after the same round.
         ASSIGN_OR_RETURN(const double share, job_.Slowest(ShareOf(compute)));
-        RETURN_IF_ERROR(Add(compute, name, std::max(kWantedInterval, kMostUncertain / share)));
+        const double wanted = std::max(kWantedInterval, kMostUncertain / share);
+        RETURN_IF_ERROR(Add(compute, name, {.wanted = wanted, .most = kMostByWanted * wanted}));
       }
       const std::string& shortest = ShortestOf(kind, name);
       if (AreOfTwoSizes(SecondsOf(shortest), SecondsOf(name)))
-        RETURN_IF_ERROR(Add(ComputeClass::kProduct, shortest, kTurnInterval));
+        RETURN_IF_ERROR(Add(ComputeClass::kProduct, shortest,
+                            {.wanted = kWantedInterval, .most = kMostTurnInterval}));
     }
     RETURN_IF_ERROR(Measure());
     PairCosts costs;
@@ -155,9 +159,8 @@ class PairMeasurement {
     return all > 0 ? of_class / all : 0;
   }
 
-  // Adds a pair to those that are measured, whose ratios are wanted within `interval`, if what runs
-  // is long enough.
-  absl::Status Add(ComputeClass compute, const std::string& name, double interval) {
+  // Adds a pair to those that are measured, if what runs is long enough.
+  absl::Status Add(ComputeClass compute, const std::string& name, RatioInterval interval) {
     const KernelCase* timed = MostExpensive(compute);
     const std::string what = PairName(compute, name);
     const double call = SecondsOf(name),
