@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A case copies what its collective sends and receives to buffers of its own. What two lanes lose is
-// found from the time in which both run, and split into a wait and a rate by two sizes.
+// A case copies what its collective sends and receives to buffers of its own. What two lanes lose
+// is found from the time in which both run, and split into a wait and a rate by two sizes.
 
 #include "worker/bench/calibrate/collective_case.h"
 
@@ -114,10 +114,9 @@ double TurnOf(const CollectiveBeside& shorter, const CollectiveBeside& longer) {
 }
 
 Contention ContentionOf(double compute, const CollectiveBeside& collective, double turn) {
-  constexpr double kMostLost = 0.95;
   const auto lost = [](double slowdown) { return 1 - 1 / std::max(1.0, slowdown); };
   const double waits = turn / (collective.seconds * std::max(1.0, collective.slowdown));
-  return {.compute = std::min(kMostLost, lost(compute) / (1 - waits)),
+  return {.compute = std::min(kMostContention, lost(compute) / (1 - waits)),
           .communication = lost(collective.slowdown - turn / collective.seconds),
           .turn_seconds = turn};
 }

@@ -33,6 +33,7 @@
 #include "worker/bench/kernels/cases.h"
 #include "worker/bench/overlap/drain_link.h"
 #include "worker/bench/ranks/measured_job.h"
+#include "worker/engine/cost/contention.h"
 #include "worker/engine/cost/median.h"
 #include "worker/engine/layout/layout.h"
 #include "worker/engine/schedule/plan.h"
@@ -119,7 +120,8 @@ class Calibration {
         ASSIGN_OR_RETURN(const double seconds, calls_->RunDrained(executor.get()));
         return seconds / calls;
       };
-      // One call is not enough to judge by: a collective of a few bytes can take a millisecond once.
+      // One call is not enough to judge by: a collective of a few bytes can take a millisecond
+      // once.
       ASSIGN_OR_RETURN(const Repeats few, Repeat(Values::kAny, measure));
       if (few.median < kShortestSettled) {
         alone_[name] = {few.median, 0};
@@ -172,9 +174,9 @@ class Calibration {
       ASSIGN_OR_RETURN(const double seconds, calls_->Run(executor.get()));
       cpu.push_back(executor == nullptr ? 0 : (ProcessCpuSeconds() - begin) / seconds);
     }
-    constexpr double kLeastShare = 1e-6, kMostShare = 0.95;
+    constexpr double kLeastShare = 1e-6;
     ASSIGN_OR_RETURN(const double share, job_->Slowest(MedianOf(cpu)));
-    profile_.cpu_share = std::clamp(share, kLeastShare, kMostShare);
+    profile_.cpu_share = std::clamp(share, kLeastShare, kMostContention);
     return absl::OkStatus();
   }
 

@@ -18,14 +18,13 @@
 #include "worker/bench/common/inputs.h"
 #include "worker/bench/overlap/drain_link.h"
 #include "worker/bench/overlap/simulate.h"
+#include "worker/engine/cost/contention.h"
 #include "worker/engine/cost/median.h"
 #include "worker/engine/layout/layout.h"
 #include "worker/trainer/agreement/control.h"
 
 namespace stretto::bench {
 namespace {
-
-constexpr double kMostContention = 0.95;
 
 // The part of a computation under which transfers run to measure their contention: less than all of
 // it, so that few of them end behind it.

@@ -22,6 +22,9 @@ struct Contention {
   double turn_seconds = 0;
 };
 
+// The largest share that a measurement finds. At 1, a side would never end.
+inline constexpr double kMostContention = 0.95;
+
 // Computations that contend alike: matrix products, the two passes of attention, and all others,
 // which the memory's bandwidth limits.
 enum class ComputeClass : uint8_t { kProduct, kAttention, kAttentionGrad, kMemory };
