@@ -159,9 +159,10 @@ constexpr int64_t AttentionScratch(const AttentionShape& shape, int64_t rows) {
   return own < shape.library_scratch ? shape.library_scratch : own;
 }
 
-// Returns the most sequences that one launch of cuDNN's attention takes. A launch has a tile for 128
-// queries of a head, and the tiles of a sequence with few heads do not fill a GPU. Where several
-// keys have several queries each, its tensors have no stride for sequences (cudnn/sdpa_plan.h).
+// Returns the most sequences that one launch of cuDNN's attention takes. A launch has a tile for
+// 128 queries of a head, and the tiles of a sequence with few heads do not fill a GPU. Where
+// several keys have several queries each, its tensors have no stride for sequences
+// (cudnn/sdpa_plan.h).
 constexpr int64_t LibrarySequences(const AttentionShape& shape) {
   constexpr int64_t kTiles = 512, kMost = 16;
   if (shape.kv_heads > 1 && shape.kv_heads < shape.heads) return 1;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// stretto-trainer: one rank of one job, or a look at what a job would find. Started by the daemon of
-// its node; not for people.
+// stretto-trainer: one rank of one job, or a look at what a job would find. Started by the daemon
+// of its node; not for people.
 
 #include <pthread.h>
 #include <signal.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The record of what a CA has issued and revoked: a text file to which lines are added and in which
-// none is changed. A line is synced before anything that it records leaves the CA, so no certificate
-// exists that the record does not have.
+// none is changed. A line is synced before anything that it records leaves the CA, so no
+// certificate exists that the record does not have.
 //
 //   2026-11-26T09:30:00Z issued 4f0c... worker-a 2026-11-26T09:25:00Z 2027-02-24T09:30:00Z URI:...
 //   2026-11-27T10:00:00Z revoked 4f0c... keyCompromise

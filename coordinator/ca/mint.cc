@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Wraps OpenSSL. A certificate is drafted with its names, times and extensions, and then signed. Each
-// step that can fail is checked, because a certificate without one of its extensions would be
+// Wraps OpenSSL. A certificate is drafted with its names, times and extensions, and then signed.
+// Each step that can fail is checked, because a certificate without one of its extensions would be
 // accepted for more than it was issued for.
 
 #include "coordinator/ca/mint.h"

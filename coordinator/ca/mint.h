@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Keys, certificates and revocation lists, made in memory as PEM. Keys are ECDSA on P-256, signatures
-// have SHA-256. Times and serial numbers are arguments; only keys and signatures are random.
+// Keys, certificates and revocation lists, made in memory as PEM. Keys are ECDSA on P-256,
+// signatures have SHA-256. Times and serial numbers are arguments; only keys and signatures are
+// random.
 
 #include <openssl/evp.h>
 
@@ -39,8 +40,8 @@ struct RevokedSerial {
 // Returns 16 random bytes in hexadecimal, as a positive number.
 std::string NewSerial();
 
-// Makes a CA that signs certificates and revocation lists, and no other CA. INTERNAL errors here and
-// below are OpenSSL's.
+// Makes a CA that signs certificates and revocation lists, and no other CA. INTERNAL errors here
+// and below are OpenSSL's.
 absl::StatusOr<Minted> MintCa(const std::string& name, absl::Time begin, absl::Time end);
 
 // The certificate of a CA and its key.
@@ -55,7 +56,8 @@ class Signer {
   // A certificate for servers and clients. Errors: INVALID_ARGUMENT if a serial number or names are
   // not of their form.
   absl::StatusOr<Minted> Issue(const Wanted& wanted) const;
-  // A complete revocation list. `number` must grow from list to list. It is valid as long as the CA.
+  // A complete revocation list. `number` must grow from list to list. It is valid as long as the
+  // CA.
   absl::StatusOr<std::string> List(const std::vector<RevokedSerial>& revoked, int64_t number,
                                    absl::Time now) const;
 

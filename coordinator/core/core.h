@@ -73,8 +73,8 @@ namespace stretto::coordinator {
 struct CoreOptions {
   absl::Duration lease = absl::Seconds(10);  // without a heartbeat for this long a worker is LOST
   absl::Duration heartbeat_interval = absl::Seconds(2);
-  // How long to wait for the ranks of a LOST worker after its lease, and after the time at which the
-  // next step of their run was due.
+  // How long to wait for the ranks of a LOST worker after its lease, and after the time at which
+  // the next step of their run was due.
   absl::Duration lost_rank_timeout = absl::Seconds(5);
   // How long a run that nobody could continue elsewhere may be out of contact.
   absl::Duration lost_run_timeout = absl::Minutes(5);
@@ -100,9 +100,10 @@ class Core {
   explicit Core(CoreOptions options = {});
 
   // Returns the state after a restart, at which the steady clock begins at 0: jobs are as stored,
-  // and workers are LOST, with a whole lease in which to come back. `now` is of the wall clock: what
-  // is left of a delay before the next attempt is known by it alone. Errors: DataLoss (records contradict each other: two jobs with
-  // one uid, a slot taken twice, a job ahead of the stored epoch).
+  // and workers are LOST, with a whole lease in which to come back. `now` is of the wall clock:
+  // what is left of a delay before the next attempt is known by it alone. Errors: DataLoss (records
+  // contradict each other: two jobs with one uid, a slot taken twice, a job ahead of the stored
+  // epoch).
   static absl::StatusOr<Core> Restore(Snapshot snapshot, CoreOptions options, absl::Time now);
 
   Effects Apply(const Event& event, Moment now);
@@ -220,8 +221,8 @@ class Core {
 
   // reports.cc
   // The time of the event that a rank reports, by its node's clock if that can be right: not before
-  // its attempt nor after now. Otherwise the clocks differ and it has just happened, or, in a report
-  // that is repeated, nobody knows when.
+  // its attempt nor after now. Otherwise the clocks differ and it has just happened, or, in a
+  // report that is repeated, nobody knows when.
   std::optional<absl::Time> TimeOf(const std::string& id, int32_t rank, absl::Time reported) const;
   absl::Status CheckReport(const RankReported& event) const;
   void On(const std::string& id, int32_t rank, const OtherReport& report);
@@ -251,9 +252,9 @@ class Core {
   void PlaceNext(const JobRecord& record, Pass* pass);
   // Also for its other layouts, of which it may use one when workers are lost.
   void Reserve(const JobRecord& job, Placer* placer) const;
-  // Passes the jobs before `end`, and reserves what they could use. Returns false, perhaps early, if
-  // nothing is left for those behind; with `if_full` it looks at reservations alone and not at what
-  // is free.
+  // Passes the jobs before `end`, and reserves what they could use. Returns false, perhaps early,
+  // if nothing is left for those behind; with `if_full` it looks at reservations alone and not at
+  // what is free.
   bool ReserveAhead(const QueueKey& end, bool if_full, Line* line, Placer* placer) const;
   std::vector<RankSlot> TryPlacing(const JobRecord& job) const;
   bool IsInContact(const JobRecord& job) const;  // every rank's worker is READY

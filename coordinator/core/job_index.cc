@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Each job has an entry with what the index knows of it, so that a change first removes exactly what
-// the entry has added. Slots that were given or taken are noted for those who keep a view of them.
+// Each job has an entry with what the index knows of it, so that a change first removes exactly
+// what the entry has added. Slots that were given or taken are noted for those who keep a view of
+// them.
 
 #include "coordinator/core/job_index.h"
 

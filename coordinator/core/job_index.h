@@ -65,7 +65,8 @@ class JobIndex {
   // until its attempt ends.
   const std::map<int32_t, int64_t>& HeldOn(const std::string& worker) const;
 
-  // Whether slots are held now, of those whose use has changed since the last call; the newest last.
+  // Whether slots are held now, of those whose use has changed since the last call; the newest
+  // last.
   std::vector<std::pair<RankSlot, bool>> TakeSlotChanges() {
     return std::exchange(slot_changes_, {});
   }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The lanes of all kinds are merged by the key of their first job. A lane that nobody asks for stays
-// only if its project has a limit of devices, because only then does it change anything for others.
+// The lanes of all kinds are merged by the key of their first job. A lane that nobody asks for
+// stays only if its project has a limit of devices, because only then does it change anything for
+// others.
 
 #include "coordinator/core/line.h"
 

@@ -3,10 +3,10 @@
 // Whose turn it is: the jobs that wait, of all kinds of slots, in the order of the queue, and the
 // devices of quotas, which are dealt in that order.
 //
-// A job that waits claims devices of its project against later jobs of the project, whatever kind of
-// slot those need: so nobody's devices go to a job behind it. A job that finds too few left holds up
-// the later jobs of its project, of every kind, and nobody else. Jobs that back off, that can never
-// run on this cluster or need more than their quota allows claim nothing.
+// A job that waits claims devices of its project against later jobs of the project, whatever kind
+// of slot those need: so nobody's devices go to a job behind it. A job that finds too few left
+// holds up the later jobs of its project, of every kind, and nobody else. Jobs that back off, that
+// can never run on this cluster or need more than their quota allows claim nothing.
 
 #include <cstdint>
 #include <map>

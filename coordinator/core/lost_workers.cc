@@ -7,8 +7,8 @@
 // with the worker has ended. Until then the run continues where it is when contact returns. What a
 // worker that was given up still runs is fenced: its reports are refused, a checkpoint of its
 // attempt is refused once the next attempt has begun, and when it registers the coordinator
-// asks it to save and to stop. Nothing fences a run that saves nothing: as long as none of its ranks
-// is in contact it may train on, and it is not given up before the patience ends.
+// asks it to save and to stop. Nothing fences a run that saves nothing: as long as none of its
+// ranks is in contact it may train on, and it is not given up before the patience ends.
 
 #include <algorithm>
 #include <utility>

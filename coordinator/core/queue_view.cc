@@ -17,8 +17,8 @@ const QueueView::Heads& QueueView::FindHeads() {
   Core::Line line(core_);
   while (const JobRecord* job = line.Next()) {
     heads.first.emplace(job->device_kind, job);
-    // A lane says nothing new behind a job that waits, unless the job claims devices of a quota. The
-    // lane of projects without one is the longest.
+    // A lane says nothing new behind a job that waits, unless the job claims devices of a quota.
+    // The lane of projects without one is the longest.
     if (DevicesOf(core_.options().quotas, job->project) == INT64_MAX) {
       line.CloseLane();
     } else {

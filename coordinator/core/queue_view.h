@@ -28,8 +28,8 @@ class QueueView {
   Unplaced WhyWaiting(const JobRecord& job);
 
  private:
-  // The jobs of a project that wait, in the order of the queue, with the devices that they and those
-  // ahead of them claim.
+  // The jobs of a project that wait, in the order of the queue, with the devices that they and
+  // those ahead of them claim.
   using Claims = std::vector<std::pair<QueueKey, int64_t>>;
   struct Heads {
     std::map<int32_t, const JobRecord*> first;  // by kind: the first job that could run

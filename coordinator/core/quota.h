@@ -23,9 +23,9 @@ using Quotas = std::map<std::string, Quota>;  // by project
 // InvalidArgument (another form, a bad name or number, a project twice).
 absl::StatusOr<Quotas> ParseQuotas(const std::vector<std::string>& texts);
 
-// Returns Ok if the project's quota lets it create a job of this many ranks. `waiting`: its jobs that wait.
-// Errors: ResourceExhausted (it has no quota though others do, the job could never run, or too many
-// wait).
+// Returns Ok if the project's quota lets it create a job of this many ranks. `waiting`: its jobs
+// that wait. Errors: ResourceExhausted (it has no quota though others do, the job could never run,
+// or too many wait).
 absl::Status CheckQuota(const Quotas& quotas, const std::string& project, int64_t ranks,
                         int64_t waiting);
 

@@ -23,8 +23,8 @@ struct StragglerLimits {
 struct StepTimes {
   double own = 0;   // seconds of its own work: it computed, or read data
   double wall = 0;  // seconds of the whole step
-  // Seconds for which one of its threads was ready to run and had no CPU; 0 if that is not known, or
-  // does not matter.
+  // Seconds for which one of its threads was ready to run and had no CPU; 0 if that is not known,
+  // or does not matter.
   double preempted = 0;
 };
 

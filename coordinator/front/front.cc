@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// One thread accepts and decides. gRPC owns a connection once it has taken it, and says nothing when
-// it closes it; so the front remembers the number of the descriptor and of the socket behind it, and
-// once a second, and before it refuses anybody, forgets those that are not there any more.
+// One thread accepts and decides. gRPC owns a connection once it has taken it, and says nothing
+// when it closes it; so the front remembers the number of the descriptor and of the socket behind
+// it, and once a second, and before it refuses anybody, forgets those that are not there any more.
 
 #include "coordinator/front/front.h"
 

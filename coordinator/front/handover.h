@@ -35,9 +35,9 @@ class Handover {
 
   // Takes over the connection's descriptor.
   void Add(int listener, Connection connection);
-  // Ends the connection in progress if it has taken more than kMost, and returns it. A handshake may
-  // take as long on a slow machine, so whoever has sent less than kQuietBytes of MemoryGuard is let
-  // alone.
+  // Ends the connection in progress if it has taken more than kMost, and returns it. A handshake
+  // may take as long on a slow machine, so whoever has sent less than kQuietBytes of MemoryGuard is
+  // let alone.
   std::optional<Connection> EndLong();
   // Whether a connection is in progress.
   bool busy();

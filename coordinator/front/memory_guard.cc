@@ -75,8 +75,9 @@ class RealSurroundings final : public Surroundings {
     // what it is.
     const FileDescriptor copy(dup(connection.fd));
     if (!copy.valid() || SocketBehind(copy.get()) != connection.socket) return;
-    // A shutdown would be a request. What has arrived would still be read, and the megabytes that the
-    // peer's kernel keeps would follow; a MiB of it can become a hundred. This resets the connection.
+    // A shutdown would be a request. What has arrived would still be read, and the megabytes that
+    // the peer's kernel keeps would follow; a MiB of it can become a hundred. This resets the
+    // connection.
     const sockaddr nobody = {.sa_family = AF_UNSPEC, .sa_data = {}};
     connect(copy.get(), &nobody, sizeof nobody);
   }

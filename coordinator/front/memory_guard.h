@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Bounds what connections make this process take, where gRPC does not: a block of headers without an
-// end, or streams that are reset as fast as they are opened. What a connection costs is gRPC's
-// secret, but whoever fills the memory sends a lot. So while the memory is above three quarters of a
-// bound and grows, the connection that has sent most lately is closed, one at a time. Three
+// Bounds what connections make this process take, where gRPC does not: a block of headers without
+// an end, or streams that are reset as fast as they are opened. What a connection costs is gRPC's
+// secret, but whoever fills the memory sends a lot. So while the memory is above three quarters of
+// a bound and grows, the connection that has sent most lately is closed, one at a time. Three
 // quarters, because gRPC copies a block of headers when its connection ends, which takes more than
 // the block did.
 //
@@ -71,8 +71,8 @@ class MemoryGuard {
   // Between two times that the kernel is asked about all connections, for each of them: asking then
   // takes a few percent of a core at most.
   static constexpr absl::Duration kPerConnection = absl::Microseconds(100);
-  // Whoever has sent less within about a second is never closed: sessions of workers without reports,
-  // watches and the calls of people are far below.
+  // Whoever has sent less within about a second is never closed: sessions of workers without
+  // reports, watches and the calls of people are far below.
   static constexpr int64_t kQuietBytes = int64_t{64} << 10;
   // Whoever has more waiting at every look, for this long, sends faster than it is read; the short
   // time is for those that came while others were closed.

@@ -18,13 +18,13 @@ absl::StatusOr<std::string> JobJson(service::Reader& reader, const std::string& 
 absl::StatusOr<std::string> EventsJson(service::Reader& reader, const std::string& name);
 absl::StatusOr<std::string> StepsJson(service::Reader& reader, const std::string& name);
 
-// SVG. `step` is 0 for the newest plain one. Errors: FAILED_PRECONDITION (no finished step), those of
-// Reader and of TraceAssembler.
+// SVG. `step` is 0 for the newest plain one. Errors: FAILED_PRECONDITION (no finished step), those
+// of Reader and of TraceAssembler.
 absl::StatusOr<std::string> TimelineSvg(service::Reader& reader, const std::string& name,
                                         int64_t step);
 
-// The variables and classes of the colours of cli/trace/palette.h: --NAME, .c-NAME fills an element,
-// .s-NAME draws its line.
+// The variables and classes of the colours of cli/trace/palette.h: --NAME, .c-NAME fills an
+// element, .s-NAME draws its line.
 std::string PaletteCss();
 
 }  // namespace stretto::page

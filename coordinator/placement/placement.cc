@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Tries the queue from its head on a view of the cluster and marks the slots that each gang takes, so
-// that the next job sees what is left. Only these marks belong to a placer; a cluster of 10,000
+// Tries the queue from its head on a view of the cluster and marks the slots that each gang takes,
+// so that the next job sees what is left. Only these marks belong to a placer; a cluster of 10,000
 // workers is described once for all of them. The head of a kind of slot is the first job that
 // could run but did not fit, and therefore blocks the later ones of its kind.
 

@@ -89,8 +89,8 @@ struct Placement {
 bool CutsBlock(const std::vector<RankSlot>& ranks, const Gang& gang);
 
 // A view of the cluster on which jobs are tried one after the other. A copy costs a bit for each
-// slot: copies share the workers, and what has been found out about them. So a placer and its copies
-// belong to one thread at a time.
+// slot: copies share the workers, and what has been found out about them. So a placer and its
+// copies belong to one thread at a time.
 class Placer {
  public:
   // Worker ids are unique.

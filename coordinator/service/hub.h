@@ -124,8 +124,8 @@ class Hub final : public coordinator::Transport {
   int64_t OpenSession(SessionPort* port);
   // Also tells the core and the log streams. `worker` is empty if it never registered.
   void CloseSession(int64_t session, const std::string& worker);
-  // Renews the worker's lease, and measures for how long its message has waited for that. The caller
-  // ends the session with an error.
+  // Renews the worker's lease, and measures for how long its message has waited for that. The
+  // caller ends the session with an error.
   absl::Status Renew(const coordinator::WorkerHeartbeat& heartbeat, SessionPort& port);
   // The caller ends the session with an error.
   absl::Status OnReport(const v1alpha1::RankReport& report, const std::string& worker,

@@ -22,8 +22,8 @@ struct TraceQuery {
 
 using TraceRecords = std::vector<v1alpha1::StreamJobTraceResponse>;
 
-// Call it on the loop, where `done` is called once. It takes the place of a stream of a user. Errors:
-// those of StreamJobTrace; RESOURCE_EXHAUSTED, if the records are longer than
+// Call it on the loop, where `done` is called once. It takes the place of a stream of a user.
+// Errors: those of StreamJobTrace; RESOURCE_EXHAUSTED, if the records are longer than
 // limits::kPageTraceBytes; DEADLINE_EXCEEDED after limits::kPageSeconds.
 void ReadTrace(Hub& hub, const Call& call, const TraceQuery& query,
                std::function<void(absl::StatusOr<TraceRecords>)> done);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// One function per kind of request. Unknown fields are found by reflection, in the request and in all
-// messages within it.
+// One function per kind of request. Unknown fields are found by reflection, in the request and in
+// all messages within it.
 
 #include "coordinator/service/validate_request.h"
 

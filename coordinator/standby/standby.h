@@ -35,8 +35,8 @@ struct EtcdFlags {
 absl::Status CheckEtcdFlags(const EtcdFlags& flags);
 
 // Moves the state between the database at `path` and etcd, `to_etcd` or back, as the leader
-// (move_state.h), and remembers the cluster in `state_dir`. Errors: FailedPrecondition (a coordinator
-// leads; names its address), those of CheckEtcdFlags and of the move.
+// (move_state.h), and remembers the cluster in `state_dir`. Errors: FailedPrecondition (a
+// coordinator leads; names its address), those of CheckEtcdFlags and of the move.
 absl::StatusOr<MoveReport> MoveState(const EtcdFlags& flags, const std::string& state_dir,
                                      const std::string& path, bool to_etcd);
 
@@ -59,8 +59,8 @@ struct Leader {
 // the signals of `stop`, which every thread blocks, has come: then null. `readiness` tells what it
 // waits for. Once it leads, the process ends with exit code 1 as soon as its lease may have ended.
 // The file `state_dir`/cluster remembers to which cluster it belongs. `announce` gets the port once
-// it serves. Errors: those of CheckEtcdFlags, EtcdClient::Connect and OpenEtcdStore, but it waits as
-// long as etcd is out of reach; those of RefusalServer::Start.
+// it serves. Errors: those of CheckEtcdFlags, EtcdClient::Connect and OpenEtcdStore, but it waits
+// as long as etcd is out of reach; those of RefusalServer::Start.
 absl::StatusOr<std::unique_ptr<Leader>> AwaitLeadership(const EtcdFlags& flags,
                                                         const service::ServerOptions& server,
                                                         const std::string& state_dir,

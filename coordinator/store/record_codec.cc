@@ -269,8 +269,8 @@ absl::Status CheckKnown(const std::string& object, const char* key, E value, E l
 // Runs `read` on the parsed body and turns everything nlohmann throws into a status.
 template <class F>
 absl::Status Decode(const std::string& body, const std::string& object, F read) {
-  // Of a number beyond 64 bits the library makes one with a fraction, and its conversion to an integer
-  // has no defined result.
+  // Of a number beyond 64 bits the library makes one with a fraction, and its conversion to an
+  // integer has no defined result.
   bool fraction = false;
   const auto watch = [&fraction](int, Json::parse_event_t event, const Json& value) {
     fraction |= event == Json::parse_event_t::value && value.is_number_float();

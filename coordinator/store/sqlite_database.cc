@@ -45,7 +45,8 @@ void ChecksumFunction(sqlite3_context* context, int count, sqlite3_value** value
   sqlite3_result_int64(context, checksum.value());
 }
 
-// What the system said to the last call that failed, on the log or else on the database; 0: unknown.
+// What the system said to the last call that failed, on the log or else on the database; 0:
+// unknown.
 // sqlite3_system_errno has the error of a later call, if it has one.
 int LastErrno(sqlite3* handle) {
   for (const int which : {SQLITE_FCNTL_JOURNAL_POINTER, SQLITE_FCNTL_FILE_POINTER}) {

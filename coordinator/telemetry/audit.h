@@ -6,8 +6,8 @@
 //   request_id=- result=OK                                                   (on one line)
 //
 // A caller with a token has token=ID after his URI. Of the refused calls of one caller a number is
-// written at once and then one a second; left_out=N at the end of a line, which may be a line of its
-// own with method and result "-", counts those before it that were not.
+// written at once and then one a second; left_out=N at the end of a line, which may be a line of
+// its own with method and result "-", counts those before it that were not.
 //
 // A value with a blank or an equals sign is quoted. No value has a quote or a character that is
 // not printable (proto/base/printable.h): those are written as \x22 and the like.

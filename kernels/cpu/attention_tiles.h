@@ -88,9 +88,9 @@ struct Keys {
       : begin(documents.FirstKey(query) - block.keys_from), end(query + 1 - block.keys_from) {}
 };
 
-// c[row, key] = A(row) * b[depth, key], at least for the keys from `keys_from` up to the end of each
-// row's tile. b is in strips of kTileColumns keys, [strips][b_rows][kTileColumns], which fit the
-// first-level cache.
+// c[row, key] = A(row) * b[depth, key], at least for the keys from `keys_from` up to the end of
+// each row's tile. b is in strips of kTileColumns keys, [strips][b_rows][kTileColumns], which fit
+// the first-level cache.
 inline void MultiplyScores(QueryRows block, int64_t depth, Factor a, const float* b, int64_t b_rows,
                            float* c, int64_t ld) {
   for (int64_t key = block.keys_from; key < block.first + block.rows; key += kTileColumns) {
@@ -102,8 +102,8 @@ inline void MultiplyScores(QueryRows block, int64_t depth, Factor a, const float
   }
 }
 
-// c[row, columns] = sum over keys from `keys_from` on of a[row, key] * b[key, columns], where a is 0
-// after a row's tile.
+// c[row, columns] = sum over keys from `keys_from` on of a[row, key] * b[key, columns], where a is
+// 0 after a row's tile.
 inline void MultiplyValues(QueryRows block, int64_t columns, const float* a, int64_t ld,
                            const float* b, float* c) {
   for (int64_t column = 0; column < columns; column += kTileColumns) {

@@ -33,8 +33,8 @@ void WithType(DType dtype, Body body) {
   }
 }
 
-// The launch shape of a kernel: blocks of `threads`, at most `per_sm` of them on each SM; 0: as many
-// as fit, which leave room for others.
+// The launch shape of a kernel: blocks of `threads`, at most `per_sm` of them on each SM; 0: as
+// many as fit, which leave room for others.
 struct Spread {
   int threads = 256;
   int per_sm = 0;

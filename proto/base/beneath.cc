@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// openat2 with RESOLVE_BENEATH resolves a whole path in the kernel and refuses what leaves the root.
-// Without it, this file walks: it opens one part after the other, never through a symbolic link, and
-// puts what a link holds in front of the parts that are left. ".." returns to the descriptor of the
-// folder before, so no rename meanwhile leads out. Folders are changed through descriptors of their
-// parents that were opened the same way.
+// openat2 with RESOLVE_BENEATH resolves a whole path in the kernel and refuses what leaves the
+// root. Without it, this file walks: it opens one part after the other, never through a symbolic
+// link, and puts what a link holds in front of the parts that are left. ".." returns to the
+// descriptor of the folder before, so no rename meanwhile leads out. Folders are changed through
+// descriptors of their parents that were opened the same way.
 
 #include "proto/base/beneath.h"
 

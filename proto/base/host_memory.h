@@ -18,9 +18,9 @@ struct HostMemory {
 };
 
 // Reads the tables of the kernel and the limits of the control group of this process and of those
-// above it (version 1 and 2). A group that is not visible, or without a limit, bounds nothing. `root`
-// is the folder that has proc and sys. Errors: those of ReadFile for /proc/meminfo; Internal if it
-// lacks MemTotal or MemAvailable.
+// above it (version 1 and 2). A group that is not visible, or without a limit, bounds nothing.
+// `root` is the folder that has proc and sys. Errors: those of ReadFile for /proc/meminfo; Internal
+// if it lacks MemTotal or MemAvailable.
 absl::StatusOr<HostMemory> ReadHostMemory(const std::string& root = "");
 
 // Returns the number after `name` in a table of the kernel: "name number" or "name: number kB", in

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // How often a line is written that somebody else can cause, so that nobody fills a log, or rotates
-// older lines out of it: some at once, then some a second. What is left out is counted, and the next
-// line that is written says how many.
+// older lines out of it: some at once, then some a second. What is left out is counted, and the
+// next line that is written says how many.
 
 #include <cstdint>
 #include <map>

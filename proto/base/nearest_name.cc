@@ -13,8 +13,8 @@
 namespace stretto {
 namespace {
 
-// Words from other systems that mean exactly one of ours. Where several of ours could be meant, there
-// is no entry.
+// Words from other systems that mean exactly one of ours. Where several of ours could be meant,
+// there is no entry.
 struct Synonym {
   const char* word;
   const char* meaning;

@@ -9,8 +9,8 @@
 
 namespace stretto {
 
-// Returns the candidate that `word` most likely means: another word for it ("gpu" for "cuda"), or the
-// one with the nearest spelling. Empty if there is neither.
+// Returns the candidate that `word` most likely means: another word for it ("gpu" for "cuda"), or
+// the one with the nearest spelling. Empty if there is neither.
 std::string NearestName(absl::string_view word, const std::vector<std::string>& candidates);
 
 }  // namespace stretto

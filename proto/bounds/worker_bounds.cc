@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Walks a message by reflection, so that a field that is added later is bounded without anybody
-// thinking of it: a name, a short list, a finite number. The table has the fields with other bounds.
+// thinking of it: a name, a short list, a finite number. The table has the fields with other
+// bounds.
 
 #include "proto/bounds/worker_bounds.h"
 

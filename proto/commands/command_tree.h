@@ -10,8 +10,8 @@
 namespace stretto {
 
 // The kind of a value, and so how a shell completes it: FILE, DIR, PATH, PREFIX, FOLDER and MODEL
-// are files; JOB, WORKER, CONTEXT, STATE and FIELD are names; one of a few words ("table|json|yaml"); or any other word for
-// free text.
+// are files; JOB, WORKER, CONTEXT, STATE and FIELD are names; one of a few words
+// ("table|json|yaml"); or any other word for free text.
 using ValueKind = std::string;
 
 struct FlagInfo {

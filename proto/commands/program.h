@@ -19,7 +19,8 @@ namespace stretto {
 // The argument with which such a program prints its commands.
 inline constexpr char kPrintCommands[] = "__commands";
 
-// Makes `app` and the commands that are added to it from now on print HelpText. `parent` is the path before its name: "stretto".
+// Makes `app` and the commands that are added to it from now on print HelpText. `parent` is the
+// path before its name: "stretto".
 void UseHelpText(CLI::App* app, const std::string& parent);
 
 // The commands as a document, and back. Paths begin with "stretto". Errors: InvalidArgument.

@@ -11,8 +11,8 @@ class Validator;
 
 namespace stretto {
 
-// Accepts integers from `low` to `high`. A limit of a type, such as INT32_MAX, is no limit in words:
-// "found -3, expected an integer of at least 0".
+// Accepts integers from `low` to `high`. A limit of a type, such as INT32_MAX, is no limit in
+// words: "found -3, expected an integer of at least 0".
 CLI::Validator Integer(int64_t low, int64_t high);
 
 // `expected` describes the range: "a number above 0".

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What programs print with `-o json` and `-o yaml`: one document in two syntaxes. Keys, their order,
-// numbers and words are the same in both.
+// What programs print with `-o json` and `-o yaml`: one document in two syntaxes. Keys, their
+// order, numbers and words are the same in both.
 
 #include <nlohmann/json.hpp>
 #include <string>

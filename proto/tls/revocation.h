@@ -14,8 +14,8 @@ namespace stretto::tls {
 // Thread-safe.
 class Revocations {
  public:
-  // Reads the lists in `path`, each of which a CA in the file `ca` must have signed. Errors name the
-  // flag --tls-crl, the file, what was found and what was expected:
+  // Reads the lists in `path`, each of which a CA in the file `ca` must have signed. Errors name
+  // the flag --tls-crl, the file, what was found and what was expected:
   //   INVALID_ARGUMENT     no list, a damaged or partial one, or something else besides lists
   //   FAILED_PRECONDITION  a list of another CA
   //   NOT_FOUND, PERMISSION_DENIED, UNAVAILABLE  a file cannot be read
@@ -23,8 +23,8 @@ class Revocations {
                                                            const std::string& path);
   ~Revocations();
 
-  // Reads the files again if one of them has changed, and returns whether it did. If they are not as
-  // Open wants them, the last good lists hold. One thread at a time.
+  // Reads the files again if one of them has changed, and returns whether it did. If they are not
+  // as Open wants them, the last good lists hold. One thread at a time.
   bool Refresh();
   // Why the present content of the files is not used; Ok if it is.
   absl::Status status() const;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Files of a CA: its record, and revocation lists. An input is a record, or the file of a CA, a line
-// "==" and the file of its lists. What was read of a record is written and read the same; any bytes
-// give lists or a sentence, and no list is taken that is not of the CA.
+// Files of a CA: its record, and revocation lists. An input is a record, or the file of a CA, a
+// line "==" and the file of its lists. What was read of a record is written and read the same; any
+// bytes give lists or a sentence, and no list is taken that is not of the CA.
 #include <cstddef>
 #include <cstdint>
 #include <string>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Headers and manifests of checkpoints, states and what ranks exchange: any bytes give a value or an
-// error, and what was read is written and read the same.
+// Headers and manifests of checkpoints, states and what ranks exchange: any bytes give a value or
+// an error, and what was read is written and read the same.
 #include <cstddef>
 #include <cstdint>
 #include <string>

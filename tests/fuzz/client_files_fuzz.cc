@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Files and output that the client reads besides job files: its config file, and the commands that
-// the other programs print. Every context of a config is found, and so is the cluster that it names;
-// what was read is written and read the same. The bytes are also taken for the coordinator that a
-// flag or the environment names, and for the help of a command.
+// the other programs print. Every context of a config is found, and so is the cluster that it
+// names; what was read is written and read the same. The bytes are also taken for the coordinator
+// that a flag or the environment names, and for the help of a command.
 #include <CLI/CLI.hpp>
 #include <cstddef>
 #include <cstdint>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Texts of measured durations: costs of operations, a calibrated profile, choices of kernels. Any
-// text is read or refused, and what was read prints to a text that reads the same. A program is asked
-// for its costs.
+// text is read or refused, and what was read prints to a text that reads the same. A program is
+// asked for its costs.
 #include <cstddef>
 #include <cstdint>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Text that people bring, through a tokenizer of byte pairs: whatever is encoded decodes to the same
-// bytes but for ends of documents, and text is refused only where it is not UTF-8.
+// Text that people bring, through a tokenizer of byte pairs: whatever is encoded decodes to the
+// same bytes but for ends of documents, and text is refused only where it is not UTF-8.
 #include <cstddef>
 #include <cstdint>
 #include <string>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The handshake of ranks. Whatever a stranger sends, the gate drops it, and whatever a stranger
-// answers, a rank takes it for no peer: neither knows the secret. The input "a friend" is a rank that
-// does, and is let in, after a crowd of visitors that say nothing has come and gone. A rank that
-// nobody lets in tries again until its time is over.
+// answers, a rank takes it for no peer: neither knows the secret. The input "a friend" is a rank
+// that does, and is let in, after a crowd of visitors that say nothing has come and gone. A rank
+// that nobody lets in tries again until its time is over.
 #include <fcntl.h>
 
 #include <cstddef>

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // What says which model a folder holds (config.json, the index of shards, a checkpoint's note): any
-// bytes give a model that the engine takes, or an error. An input may be an index, a line "==" and the
-// bytes of a file of tensors, which then is each of its files, or the only one where there is no index.
+// bytes give a model that the engine takes, or an error. An input may be an index, a line "==" and
+// the bytes of a file of tensors, which then is each of its files, or the only one where there is
+// no index.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

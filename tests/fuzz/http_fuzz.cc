@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Requests to the HTTP port of a daemon: whatever a client sends, it gets one answer or a closed
-// connection. A request that is complete and asks for a page that exists is answered with it. The page
-// /N has the code N. A server without pages gets the same requests. An address that is none is not
-// listened on.
+// connection. A request that is complete and asks for a page that exists is answered with it. The
+// page /N has the code N. A server without pages gets the same requests. An address that is none is
+// not listened on.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>

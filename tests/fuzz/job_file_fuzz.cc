@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // A job file: any text gives a job or an error with a place, and so do the fields of a job that a
-// command line gives. What is printed of a job is a job file of the same job, and each field that the
-// file gave is found in it.
+// command line gives. What is printed of a job is a job file of the same job, and each field that
+// the file gave is found in it.
 #include <cstddef>
 #include <cstdint>
 #include <string>

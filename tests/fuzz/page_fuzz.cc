@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Requests for the page of a coordinator that has a job. The lines of an input are path, query,
-// Host, Authorization and Stretto-Page; what follows them is the certificate that the client showed,
-// in PEM form. Every page answers with a code that it has and with the headers that confine it, a
-// refusal is printable text, and without the key nobody sees the job. The lines are also given as
-// what an operator writes: addresses to listen on, and the file with the key.
+// Host, Authorization and Stretto-Page; what follows them is the certificate that the client
+// showed, in PEM form. Every page answers with a code that it has and with the headers that confine
+// it, a refusal is printable text, and without the key nobody sees the job. The lines are also
+// given as what an operator writes: addresses to listen on, and the file with the key.
 #include <grpcpp/grpcpp.h>
 
 #include <cstddef>

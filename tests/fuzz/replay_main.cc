@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Runs a fuzz target on the files of the given folders, in the order of their paths: the corpus as a
-// test of every compiler. A target that aborts is a failure, after the name of the file. Arguments
-// that begin with "--" are the target's own, as with libFuzzer.
+// Runs a fuzz target on the files of the given folders, in the order of their paths: the corpus as
+// a test of every compiler. A target that aborts is a failure, after the name of the file.
+// Arguments that begin with "--" are the target's own, as with libFuzzer.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A request of one method, --method=NAME, through the real handlers: any bytes as the message give an
-// answer or a refusal whose message is printable. An input of Session is a list of messages, each
-// after two bytes with its length, lower one first.
+// A request of one method, --method=NAME, through the real handlers: any bytes as the message give
+// an answer or a refusal whose message is printable. An input of Session is a list of messages,
+// each after two bytes with its length, lower one first.
 #include <spdlog/spdlog.h>
 
 #include <cstddef>

@@ -2,8 +2,8 @@
 
 // What the coordinator stores: bodies of records, rows of etcd, pages of a damaged database. Any
 // bytes are read or refused, and what was read is written and read the same. Checksums guard rows
-// and the frames of a database's log, so the bytes are also taken for what is in a row that is whole,
-// and for what a log does.
+// and the frames of a database's log, so the bytes are also taken for what is in a row that is
+// whole, and for what a log does.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -109,8 +109,8 @@ class Log {
     Add(bytes_);
     bytes_ += Number(first_) + Number(second_);
   }
-  // `size` is that of the database after a transaction of which this is the last frame, or 0. What is
-  // wrong: the checksum ('x'), the salts ('o', of an earlier use of the file), or nothing.
+  // `size` is that of the database after a transaction of which this is the last frame, or 0. What
+  // is wrong: the checksum ('x'), the salts ('o', of an earlier use of the file), or nothing.
   void Frame(uint8_t page, uint8_t size, char wrong, char filling) {
     const std::string head = Number(page) + Number(size), body(kPageBytes, filling);
     Add(head);

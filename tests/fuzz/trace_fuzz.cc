@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Recorded steps as a worker sends them, drawn by the client: any records give a trace for Perfetto,
-// a timeline as text and as SVG, or an error. An input is a list of messages, each after two bytes
-// with its length, lower one first.
+// Recorded steps as a worker sends them, drawn by the client: any records give a trace for
+// Perfetto, a timeline as text and as SVG, or an error. An input is a list of messages, each after
+// two bytes with its length, lower one first.
 #include <cstddef>
 #include <cstdint>
 #include <sstream>

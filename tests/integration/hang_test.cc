@@ -92,8 +92,8 @@ TEST_F(HangTest, ACutBetweenTwoRanksIsNamedWithBothEnds) {
   EXPECT_THAT(MessageOf(job), HasSubstr("check the network between them"));
 }
 
-// What one rank sends is lost, and what the other sends arrives. Where each then waits for the other
-// in one call, both directions are named, and else the one that is cut.
+// What one rank sends is lost, and what the other sends arrives. Where each then waits for the
+// other in one call, both directions are named, and else the one that is cut.
 TEST_F(HangTest, ACutInOneDirectionIsNamedWithTheEndThatReceivesNothing) {
   Network network;
   if (!network.why_not().empty()) GTEST_SKIP() << network.why_not();

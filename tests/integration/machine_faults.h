@@ -72,8 +72,9 @@ class Network {
   // Drops everything from and to these addresses ("127.0.1.0/24").
   void Cut(const std::string& addresses);
   void Heal(const std::string& addresses);
-  // Drops everything from the addresses `from` and to the addresses `to`, and lets the rest pass: of
-  // two that are connected, whichever of them made the connection, what `to` sends still arrives.
+  // Drops everything from the addresses `from` and to the addresses `to`, and lets the rest pass:
+  // of two that are connected, whichever of them made the connection, what `to` sends still
+  // arrives.
   void CutOneWay(const std::string& from, const std::string& to);
 
  private:

@@ -8,9 +8,9 @@
 
 namespace stretto::integration {
 
-// Ends the row of the test that runs: prints these cells and, as the last one, "held", "skipped: why"
-// or "**missed**: " with the first failure; `figures` come behind it. Appends the row, a line of a
-// table of Markdown, to the file that STRETTO_TABLE names.
+// Ends the row of the test that runs: prints these cells and, as the last one, "held", "skipped:
+// why" or "**missed**: " with the first failure; `figures` come behind it. Appends the row, a line
+// of a table of Markdown, to the file that STRETTO_TABLE names.
 void WriteRow(const std::vector<std::string>& cells, const std::string& figures = "");
 
 }  // namespace stretto::integration

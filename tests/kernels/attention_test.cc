@@ -91,8 +91,8 @@ void CheckShape(Ops& ops, DType dtype, const AttentionShape& shape, const Dropou
     if (std::isnan(gradient[static_cast<size_t>(i)])) gradient[static_cast<size_t>(i)] = dqkv.At(i);
   }
   // The bf16 context that backward reads is rounded by 2^-9, which moves every score's gradient by
-  // at most 2^-9 of the sum of |dcontext * context|. Where documents are short, so are the sums over
-  // queries that make the largest gradients, to which the bound is relative: twice that.
+  // at most 2^-9 of the sum of |dcontext * context|. Where documents are short, so are the sums
+  // over queries that make the largest gradients, to which the bound is relative: twice that.
   const double rounding = begins.empty() ? 1.0 / 512 : 1.0 / 256;
   ExpectNear(dqkv, gradient, dtype == DType::kBF16 ? rounding : 2e-5);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Under a limit on SMs, kernels that fill them leave the others free, and the rest have short blocks.
+// Under a limit on SMs, kernels that fill them leave the others free, and the rest have short
+// blocks.
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/cuda_ops.h"

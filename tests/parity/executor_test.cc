@@ -229,8 +229,8 @@ TEST(ExecutorTest, OnBeginSeesEveryOperationOnce) {
   for (const std::atomic<int>& count : seen) EXPECT_EQ(count, 1);
 }
 
-// A group whose first call ends when the thread that made it sleeps, and whose second call ends when
-// a computation has begun.
+// A group whose first call ends when the thread that made it sleeps, and whose second call ends
+// when a computation has begun.
 class WaitsForComputation final : public Communicator {
  public:
   explicit WaitsForComputation(std::future<void> begun)

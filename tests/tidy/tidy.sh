@@ -55,8 +55,14 @@ switches() {
 # Links, anchors and paths of the documents exist, and so does every page, DESIGN section and design note that a source cites.
 links() { tests/tidy/documents.py links; }
 
-# Lines and table cells of the documents are short enough to read and to review.
-lines() { tests/tidy/documents.py lines; }
+# Lines and table cells of the documents, and comments of sources, are short enough to read and to review.
+lines() {
+  tests/tidy/documents.py lines
+  # clang-format breaks no comments.
+  { sources; find kernels worker tests -name '*.cu' -o -name '*.cuh'; find proto/stretto -name '*.proto'; } |
+    sort | xargs grep -nE '^ *//' /dev/null |
+    LC_ALL=C.UTF-8 sed -nE 's/^([^:]+:[0-9]+):.{101,}$/\1: found a longer line, expected at most 100 characters/p'
+}
 
 # The documents use the standard words (docs/STYLE.md), and say nothing twice on a page.
 words() { tests/tidy/documents.py words; }

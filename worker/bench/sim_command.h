@@ -11,8 +11,8 @@
 namespace stretto {
 
 // Prints results to `out`, and one line about an error to `err`. Timelines have lines of `width`
-// columns, unless the arguments say otherwise. Returns the exit code: 0; 1 if the simulation failed;
-// 2 if an argument is unknown or impossible.
+// columns, unless the arguments say otherwise. Returns the exit code: 0; 1 if the simulation
+// failed; 2 if an argument is unknown or impossible.
 int SimCommand(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err,
                int width = kPlainWidth);
 

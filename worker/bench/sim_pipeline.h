@@ -39,8 +39,8 @@ struct PipelineFigures {
 // sums of a few numbers, so the first one stands for all. `specs`, at least one, differ in the
 // order and in chunks of a stage alone, and a folded one in the schedule. `plain` is of one chunk;
 // with as many stages, its order that blocks is the baseline. With `find_plan`, the cells of folded
-// stages are in the order that is the shortest at these costs, otherwise in that of the spec. Errors:
-// those of DraftPlan, of FindWeaves and of Simulate.
+// stages are in the order that is the shortest at these costs, otherwise in that of the spec.
+// Errors: those of DraftPlan, of FindWeaves and of Simulate.
 absl::StatusOr<std::vector<PipelineFigures>> RunPipelines(EngineSpec plain,
                                                           const std::vector<EngineSpec>& specs,
                                                           const CostModel& cost,

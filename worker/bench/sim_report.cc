@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Prints one row for each order of a pipeline, and number of chunks, at each number of stages: first
-// times and then bytes, because a line of both is longer than a terminal is wide. The first line of
-// the text and a field of the JSON mark the figures as simulated, because they end up in documents.
+// Prints one row for each order of a pipeline, and number of chunks, at each number of stages:
+// first times and then bytes, because a line of both is longer than a terminal is wide. The first
+// line of the text and a field of the JSON mark the figures as simulated, because they end up in
+// documents.
 
 #include "worker/bench/sim_report.h"
 

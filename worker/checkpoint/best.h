@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The best checkpoint of a run: that with the lowest loss on held-out data, the earliest of several.
-// It is one of a step that was evaluated; all evaluations of a run measure the same data.
+// The best checkpoint of a run: that with the lowest loss on held-out data, the earliest of
+// several. It is one of a step that was evaluated; all evaluations of a run measure the same data.
 
 #include <optional>
 #include <string>

@@ -77,8 +77,8 @@ struct Retention {
 // Called by rank 0 after every rank's WriteShard succeeded. Writes attachments and manifest,
 // renames the folder into place and fsyncs the job's folder. A checkpoint of the same step is
 // replaced, or put aside if nothing shows that it is of this run. Then removes temporaries of older
-// epochs and all whole checkpoints of this run but those that `keep` names and the one just written;
-// a failure to remove another is not an error. Returns the checkpoint's folder.
+// epochs and all whole checkpoints of this run but those that `keep` names and the one just
+// written; a failure to remove another is not an error. Returns the checkpoint's folder.
 // On an error the temporary folder is removed and older checkpoints are unchanged. Errors:
 //   Aborted            fenced off: a newer attempt of this run has a checkpoint or a temporary here
 //   ResourceExhausted  disk full

@@ -27,8 +27,8 @@ absl::StatusOr<std::string> ProjectOf(const std::string& folder, const Manifest&
 absl::Status CheckProject(const std::string& folder, const Manifest& manifest,
                           const std::string& project);
 
-// Removes those that CheckProject refuses for their project. One whose project cannot be read stays,
-// so that its own check says why. Errors: FailedPrecondition (no other is left; names their
+// Removes those that CheckProject refuses for their project. One whose project cannot be read
+// stays, so that its own check says why. Errors: FailedPrecondition (no other is left; names their
 // projects).
 absl::Status KeepProject(const std::string& job_folder, const std::string& project,
                          std::vector<StoredCheckpoint>* stored);

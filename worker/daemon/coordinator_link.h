@@ -46,8 +46,8 @@ class SessionHandler {
 // Thread-safe.
 class CoordinatorLink {
  public:
-  // `handler` and `channels` are borrowed and must outlive this. When a connection ends or fails, the
-  // next channel becomes the current one; after all of them there is a pause.
+  // `handler` and `channels` are borrowed and must outlive this. When a connection ends or fails,
+  // the next channel becomes the current one; after all of them there is a pause.
   // `explain` is called once per outage on the reading thread, for details that gRPC does not
   // report; its result, which may be empty, is logged.
   CoordinatorLink(CoordinatorChannels& channels, SessionHandler& handler, uint64_t jitter_seed,

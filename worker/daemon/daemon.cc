@@ -358,8 +358,8 @@ void Daemon::OnRefused(const absl::Status& status) {
 
 // ---- the trainers' side
 
-// A trainer ends by itself within its lease and this, so that none holds its device for long without
-// a daemon. The coordinator may have started another attempt by then, which the fence protects.
+// A trainer ends by itself within its lease and this, so that none holds its device for long
+// without a daemon. The fence protects an attempt that the coordinator has started by then.
 constexpr absl::Duration kMostLeaseGrace = absl::Seconds(10);
 
 v1::AttachResponse Daemon::Roots() const {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Bounds the room of a file that another process appends to, such as the log of a trainer, without
-// a word to that process: the blocks of its middle are given back to the file system, and its length
-// and the position of every later byte remain. So a reader that follows the file continues where it
-// was, and neither process needs the other.
+// a word to that process: the blocks of its middle are given back to the file system, and its
+// length and the position of every later byte remain. So a reader that follows the file continues
+// where it was, and neither process needs the other.
 
 #include <cstdint>
 #include <string>
@@ -22,8 +22,8 @@ inline constexpr int64_t kLeastLogBytes = int64_t{1} << 16;
 // cannot), those of OpenFile and ErrnoStatus.
 absl::StatusOr<int64_t> BoundLog(const std::string& path, int64_t max_bytes);
 
-// Returns the position of the next byte at or after `position` that has not been dropped; `position`
-// itself if nothing was dropped there, behind the end, or if the file has no positions.
+// Returns the position of the next byte at or after `position` that has not been dropped;
+// `position` itself if nothing was dropped there, behind the end, or if the file has no positions.
 int64_t NextKept(int fd, int64_t position);
 
 }  // namespace stretto::daemon

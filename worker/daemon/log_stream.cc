@@ -59,8 +59,8 @@ struct LogStreams::Stream {
   int64_t offset = 0;  // in the file, of `rest`
   bool cut = false;    // whether `rest` begins within a line
   LineFilter filter;
-  // Of the newest lines alone: as many. The first reading then finds where they begin, and ends with
-  // nullopt; the second one sends.
+  // Of the newest lines alone: as many. The first reading then finds where they begin, and ends
+  // with nullopt; the second one sends.
   std::optional<int64_t> newest;
   std::deque<int64_t> begins;  // of the newest lines so far
   std::optional<TraceReader> trace;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Reports add to the series of their rank as they come. What others know, such as GPUs, the memory of
-// trainers and certificates, is asked for at each scrape, before the lock is taken.
+// Reports add to the series of their rank as they come. What others know, such as GPUs, the memory
+// of trainers and certificates, is asked for at each scrape, before the lock is taken.
 
 #include "worker/daemon/metrics.h"
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // A child is forked and makes itself what was asked for: a session of its own, output to a
-// descriptor, default signals, a core, fewer rights. Between fork and execution it makes system calls
-// only, because other threads of this process may have held any lock. A process is identified by
-// pid, start time and boot, read from /proc, and watched and reaped by a pidfd. An adopted process is
-// not our child, so its exit status is unknown.
+// descriptor, default signals, a core, fewer rights. Between fork and execution it makes system
+// calls only, because other threads of this process may have held any lock. A process is identified
+// by pid, start time and boot, read from /proc, and watched and reaped by a pidfd. An adopted
+// process is not our child, so its exit status is unknown.
 
 #include "worker/daemon/process.h"
 
@@ -69,7 +69,8 @@ int ArrangeFiles(int output) {
   const auto null_file = static_cast<int>(::syscall(SYS_openat, AT_FDCWD, "/dev/null", O_RDONLY));
   if (null_file < 0 || ::dup2(null_file, 0) < 0) return errno;
   if (::syscall(SYS_close_range, 3U, ~0U, CLOSE_RANGE_CLOEXEC) == 0) return 0;
-  // A kernel before 5.11. All descriptors of this program have the flag, those of libraries may not.
+  // A kernel before 5.11. All descriptors of this program have the flag, those of libraries may
+  // not.
   constexpr int kMostFiles = 1 << 16;
   for (int file = 3; file < kMostFiles; ++file) ::syscall(SYS_fcntl, file, F_SETFD, FD_CLOEXEC);
   return 0;

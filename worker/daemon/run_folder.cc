@@ -52,8 +52,8 @@ std::vector<fs::path> Children(const fs::path& folder) {
   return paths;
 }
 
-// Reads a file that this daemon has written. Where trainers are of another user, they own the folder,
-// and might say in such a file which process to end.
+// Reads a file that this daemon has written. Where trainers are of another user, they own the
+// folder, and might say in such a file which process to end.
 absl::StatusOr<std::string> ReadOwnFile(const std::string& path) {
   ASSIGN_OR_RETURN(const FileDescriptor file, OpenFile(path, O_RDONLY));
   struct stat info;

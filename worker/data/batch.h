@@ -19,9 +19,9 @@ struct BatchOptions {
   OutputFormat format = OutputFormat::kTable;
 };
 
-// Returns the samples, as text or as a document, in the order in which the step's micro-batches consume
-// them: the number of the sample in the whole run, its data set, the position of its first token
-// there, and its first tokens. Errors: those of TrainingData::Open and of Sampler::ReadBatch.
+// Returns the samples, as text or as a document, in the order in which the step's micro-batches
+// consume them: the number of the sample in the whole run, its data set, the position of its first
+// token there, and its first tokens. Errors: those of TrainingData::Open and of Sampler::ReadBatch.
 absl::StatusOr<std::string> DescribeBatch(const BatchOptions& options);
 
 }  // namespace stretto

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Opens the parts one after the other with what is beside them, cuts off what is held out, and makes
-// a sampler of each side.
+// Opens the parts one after the other with what is beside them, cuts off what is held out, and
+// makes a sampler of each side.
 
 #include "worker/data/training_data.h"
 

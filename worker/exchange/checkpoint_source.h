@@ -12,8 +12,8 @@ namespace stretto {
 
 // Returns the folder of the checkpoint that `folder` denotes: itself if it has a manifest, else the
 // newest of a job's folder by (epoch, step), or the best (best.h) for "JOB/best", among those that
-// KeepProject leaves. Changes nothing: a damaged checkpoint is not renamed. If any manifest cannot be
-// read, that is the error, because that checkpoint is then unknown. Errors: NotFound (no
+// KeepProject leaves. Changes nothing: a damaged checkpoint is not renamed. If any manifest cannot
+// be read, that is the error, because that checkpoint is then unknown. Errors: NotFound (no
 // checkpoint), DataLoss, those of KeepProject and of ErrnoStatus.
 absl::StatusOr<std::string> CheckpointFolderOf(const std::string& folder,
                                                const std::string& project = "");

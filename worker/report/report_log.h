@@ -6,8 +6,8 @@
 // last report (RankExit) when the trainer is dead. There are never two writers at once.
 //
 // The log keeps a bounded number of bytes. At the bound the writer replaces the file by a shorter
-// one: the newer half, and of the older one what no other report repeats. Steps that are dropped are
-// counted by the report after them, with the sum of their ledgers (RankReport.dropped).
+// one: the newer half, and of the older one what no other report repeats. Steps that are dropped
+// are counted by the report after them, with the sum of their ledgers (RankReport.dropped).
 
 #include <cstdint>
 #include <optional>
@@ -34,8 +34,8 @@ class ReportReader {
   // Returns the reports written since the last call, at most `limit` of them. Empty if there are
   // none: there is no file yet, or the last record is not (yet) whole. In place of reports that
   // cannot be read any more, because the file is damaged before the next whole record, it returns
-  // one RankWarning (condition LogIntact, reason LogDamaged), which counts the others as dropped, so
-  // that sequence numbers have no gaps. Errors: those of ErrnoStatus.
+  // one RankWarning (condition LogIntact, reason LogDamaged), which counts the others as dropped,
+  // so that sequence numbers have no gaps. Errors: those of ErrnoStatus.
   absl::StatusOr<std::vector<v1alpha1::RankReport>> ReadNew(int64_t limit = 1024);
 
   // The first damage found: names file, byte, found, expected. OK: none so far.
@@ -77,9 +77,9 @@ class ReportLog {
   // Sets `report->sequence` to the next number and appends it in one write. If the process is
   // killed, no appended report is lost; if the machine fails, those that were not synced. On an
   // error the file ends with the last whole record, the number is not used, and Append may be
-  // retried. A log that is longer than its bound is shortened; if that fails, which is logged, it is
-  // tried again when it has grown by another eighth. Errors: ResourceExhausted (disk full), those of
-  // ErrnoStatus.
+  // retried. A log that is longer than its bound is shortened; if that fails, which is logged, it
+  // is tried again when it has grown by another eighth. Errors: ResourceExhausted (disk full),
+  // those of ErrnoStatus.
   absl::Status Append(v1alpha1::RankReport* report);
 
   // fsync.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The codes of a status mean different things in prepare, in a checkpoint and in a step, so each has
-// a table of its own. Where the code alone does not say whose fault it was, the place that knows
-// marks the status with a payload.
+// The codes of a status mean different things in prepare, in a checkpoint and in a step, so each
+// has a table of its own. Where the code alone does not say whose fault it was, the place that
+// knows marks the status with a payload.
 
 #include "worker/trainer/exit_reason.h"
 

@@ -37,8 +37,8 @@ ExitReason ReasonOfCheckpoint(const absl::Status& status);
 ExitReason ReasonOfStep(const absl::Status& status);
 
 // Sets the reason kTerminated, and a message that names the signal, if the rank stopped by itself
-// because of it: `signal` is the one that it took (0: none), and `asked` whether its daemon had asked
-// for a stop. The ranks that stopped along with it keep kCancelled.
+// because of it: `signal` is the one that it took (0: none), and `asked` whether its daemon had
+// asked for a stop. The ranks that stopped along with it keep kCancelled.
 void NoteSignal(int signal, bool asked, TrainResult* result);
 
 // Returns the report of a rank that ended with `result`: exit code 0 if it completed, or stopped

@@ -80,8 +80,8 @@ int64_t CopiesOnNode(const JobConfig& config) {
   return bytes;
 }
 
-// "; with schedule.parameters.recompute selective at least 3.0 GiB": the first choice with which the
-// ranks fit, or else the last one; "" if backward recomputes all already.
+// "; with schedule.parameters.recompute selective at least 3.0 GiB": the first choice with which
+// the ranks fit, or else the last one; "" if backward recomputes all already.
 std::string WithMoreRecomputed(const JobConfig& config, int64_t total, int64_t available) {
   std::string hint;
   for (const Recompute recompute : {Recompute::kSelective, Recompute::kFull}) {

@@ -206,8 +206,8 @@ absl::StatusOr<std::string> Choose(absl::string_view what, const Find& find,
   return std::string(folder);
 }
 
-// Returns the project whose checkpoints the config may resume from, beside those of none. That it may
-// has been decided where the job was created. Empty: any.
+// Returns the project whose checkpoints the config may resume from, beside those of none. That it
+// may has been decided where the job was created. Empty: any.
 std::string ProjectToResume(const JobConfig& config) {
   const auto name = spec::ResumeNameOf(config.spec.checkpoint().resume_from());
   return name.has_value() && !name->project.empty() ? name->project : config.spec.queue().project();

@@ -39,8 +39,8 @@ class SavedState {
   // Verifies what was read and the rest of what this rank is to verify. Call it once, after the
   // last Read. Errors: DataLoss, those of reading.
   virtual absl::Status Finish();
-  // Returns the settings of the run that wrote it; none if a release without them did. Errors: those
-  // of ParseSettings, of reading.
+  // Returns the settings of the run that wrote it; none if a release without them did. Errors:
+  // those of ParseSettings, of reading.
   virtual absl::StatusOr<spec::Settings> settings() const;
   // Returns what accompanies its weights. Errors: those of reading the model's note.
   virtual absl::StatusOr<Origin> origin() const = 0;
@@ -84,8 +84,9 @@ absl::StatusOr<TrainState> Resume(const JobConfig& config, const std::string& to
 absl::StatusOr<bool> AllLoaded(const SavedState* saved, const absl::Status& mine,
                                Communicator& control, DamagedStates* damaged);
 
-// Returns the attachments of a job's checkpoints: its settings, its project, and what AttachmentsOf a model
-// returns for the origin of the `saved` state, else of the `weights`, either of which may be null.
+// Returns the attachments of a job's checkpoints: its settings, its project, and what AttachmentsOf
+// a model returns for the origin of the `saved` state, else of the `weights`, either of which may
+// be null.
 absl::StatusOr<std::vector<Attachment>> AttachmentsOf(const JobConfig& config,
                                                       const std::string& tokenizer_prefix,
                                                       const ModelSource* weights,

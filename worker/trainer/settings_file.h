@@ -20,8 +20,8 @@ std::string SettingsText(const spec::Settings& settings);
 absl::StatusOr<spec::Settings> ParseSettings(absl::string_view text, const std::string& path);
 
 // Sets optimizer.decay_steps, and everything that depends on it, to that of the checkpoint, if the
-// spec leaves it open. `saved` is empty for a checkpoint of a release that kept no settings. Errors:
-// InvalidArgument (no number of steps).
+// spec leaves it open. `saved` is empty for a checkpoint of a release that kept no settings.
+// Errors: InvalidArgument (no number of steps).
 absl::Status TakeDecaySteps(const spec::Settings& saved, JobConfig* config);
 
 }  // namespace stretto::trainer

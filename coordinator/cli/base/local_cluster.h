@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How the commands of a user find the certificates of his own `stretto up`: a file for each port that
-// it serves names their folder, and is locked while it runs. A file that nobody has locked is left
-// from a cluster that has ended, and means nothing. Files of others are never looked at.
+// How the commands of a user find the certificates of his own `stretto up`: a file for each port
+// that it serves names their folder, and is locked while it runs. A file that nobody has locked is
+// left from a cluster that has ended, and means nothing. Files of others are never looked at.
 
 #include <functional>
 #include <string>
@@ -27,8 +27,8 @@ absl::StatusOr<FileDescriptor> AnnounceLocalCluster(const std::string& user_stat
 // Removes what AnnounceLocalCluster has written. Call it before the descriptor is closed.
 void WithdrawLocalCluster(const std::string& user_state_dir, int port);
 
-// Returns the folder of certificates of the cluster that runs at `port`; empty if none does, or none
-// of this user.
+// Returns the folder of certificates of the cluster that runs at `port`; empty if none does, or
+// none of this user.
 std::string FindLocalCluster(const std::string& user_state_dir, int port);
 
 }  // namespace stretto::cli

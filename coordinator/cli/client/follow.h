@@ -28,8 +28,8 @@ struct FollowResult {
   bool detached = false;  // interrupted before the job ended, or was enough
 };
 
-// Follows from the step behind `after_step`. Errors: those of WatchJob; Unavailable if the coordinator did not
-// return within invocation.give_up.
+// Follows from the step behind `after_step`. Errors: those of WatchJob; Unavailable if the
+// coordinator did not return within invocation.give_up.
 absl::StatusOr<FollowResult> FollowJob(const Invocation& invocation, const std::string& name,
                                        const FollowHandlers& handlers, int64_t after_step = 0);
 

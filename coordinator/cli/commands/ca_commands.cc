@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Every command opens the CA, which is locked meanwhile, and shows the certificates that it concerns
-// in one table or document. All of a command line is checked before anything is issued.
+// Every command opens the CA, which is locked meanwhile, and shows the certificates that it
+// concerns in one table or document. All of a command line is checked before anything is issued.
 
 #include "coordinator/cli/commands/ca_commands.h"
 

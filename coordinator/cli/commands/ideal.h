@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The bound that no schedule can pass, of the runs of a comparison. Each run with a profile has
-// measured it, but it depends on model, link and layout alone, so runs that share these share it. The
-// layout has the sizes of the parallelism and which ranks share a worker.
+// measured it, but it depends on model, link and layout alone, so runs that share these share it.
+// The layout has the sizes of the parallelism and which ranks share a worker.
 // How attention computes is part of the model: `document_mask` with the text, `deterministic`.
 
 #include <string>

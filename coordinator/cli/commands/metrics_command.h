@@ -26,7 +26,8 @@ std::string MetricsCsv(const std::vector<v1alpha1::StepReport>& steps);
 // not finite, is null.
 Document MetricsDocument(const std::vector<v1alpha1::StepReport>& steps);
 
-// Exports the steps finished at the time of the call, as CSV where the format is kTable. A file appears only when it is complete.
+// Exports the steps finished at the time of the call, as CSV where the format is kTable. A file
+// appears only when it is complete.
 ExitCode JobMetrics(const Invocation& invocation, const MetricsOptions& options);
 
 }  // namespace stretto::cli

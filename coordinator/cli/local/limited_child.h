@@ -20,9 +20,9 @@ struct ChildLimits {
 };
 
 // Runs `command`, the path of a program and its arguments, with `input` as its standard input, and
-// returns its standard output. The child is killed at the deadline and when this process ends. Errors: NotFound, PermissionDenied (the
-// program), DeadlineExceeded, Cancelled (interrupted), Internal (it failed; the message has its
-// standard error), and errors of creating its files.
+// returns its standard output. The child is killed at the deadline and when this process ends.
+// Errors: NotFound, PermissionDenied (the program), DeadlineExceeded, Cancelled (interrupted),
+// Internal (it failed; the message has its standard error), and errors of creating its files.
 absl::StatusOr<std::string> RunLimited(const std::vector<std::string>& command,
                                        const std::string& input, const ChildLimits& limits,
                                        Interrupt& interrupt);

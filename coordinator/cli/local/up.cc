@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Cluster makes the certificates that are missing. It starts one child after the other and waits for
-// the line in which each reports its addresses. Then one poll waits on all children's output, their
-// ends and the interrupt.
+// Cluster makes the certificates that are missing. It starts one child after the other and waits
+// for the line in which each reports its addresses. Then one poll waits on all children's output,
+// their ends and the interrupt.
 
 #include "coordinator/cli/local/up.h"
 

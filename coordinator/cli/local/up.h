@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// `stretto up`: runs a cluster on this machine in the foreground. It makes a CA and certificates for
-// it (up_certificates.h), starts the coordinator, then the workers, prints their addresses, and
+// `stretto up`: runs a cluster on this machine in the foreground. It makes a CA and certificates
+// for it (up_certificates.h), starts the coordinator, then the workers, prints their addresses, and
 // waits. Ctrl-C or SIGTERM stops the workers, then the coordinator; a second one kills them. If one
 // of them ends by itself, the others are stopped too, because an incomplete cluster is of no use.
 

@@ -23,8 +23,8 @@ struct CurveStyle {
 // point is finite, the result is a single line that reports this.
 //
 // One point that lies far away from the others does not flatten them. With 20 points or more the y
-// axis exceeds the range of the middle 96 % by at most as much as that is long, on either side; what
-// lies beyond is drawn at the border and counted.
+// axis exceeds the range of the middle 96 % by at most as much as that is long, on either side;
+// what lies beyond is drawn at the border and counted.
 std::vector<std::string> DrawCurve(const std::vector<CurvePoint>& points,
                                    const std::string& x_label, const CurveStyle& style,
                                    const std::vector<CurvePoint>& held_out = {});

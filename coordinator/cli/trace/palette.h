@@ -2,9 +2,9 @@
 #pragma once
 // The colours of everything that we draw, once: timelines, the page (coordinator/page writes
 // palette.css from it), the dashboards (deploy/grafana/make_dashboards.py reads the rows below) and
-// the pictures of the documents (docs/pictures, which tests/docs/palette_test.py compares). Time that
-// computes is blue or green, what is lost is red, and waits are muted, so that a glance at a bar shows
-// what a step loses.
+// the pictures of the documents (docs/pictures, which tests/docs/palette_test.py compares). Time
+// that computes is blue or green, what is lost is red, and waits are muted, so that a glance at a
+// bar shows what a step loses.
 
 #include <string_view>
 

@@ -12,7 +12,8 @@ namespace stretto::cli {
 inline constexpr int64_t kPlainStepChoice = 10;
 
 // Of the steps of a rank that are added in order, the newest plain one: without an evaluation, and
-// with at most a hundredth of its time spent waiting for a checkpoint. If there is none, the newest.
+// with at most a hundredth of its time spent waiting for a checkpoint. If there is none, the
+// newest.
 class PlainStep {
  public:
   void Add(const v1alpha1::TraceStep& step);

@@ -3,8 +3,8 @@
 // Job files: YAML that mirrors JobSpec field by field, plus `name`. The Protobuf descriptor is the
 // only schema, so a new field of the proto is automatically a field of the file.
 //
-// The documents that `job get -o yaml` and `job submit --dry-run -o yaml` print are job files too, in
-// JSON as well: a Job, or a DryRun with a `job`. Of these only name and spec are read.
+// The documents that `job get -o yaml` and `job submit --dry-run -o yaml` print are job files too,
+// in JSON as well: a Job, or a DryRun with a `job`. Of these only name and spec are read.
 //
 // The parser is strict: unknown and duplicate fields, wrong types, numbers out of range, NaN and
 // infinity are errors. Enums are short lower-case names (`precision: bf16`). Text that YAML would
@@ -40,8 +40,8 @@ absl::StatusOr<JobFile> ParseJobFile(const std::string& text, const std::string&
 absl::Status FillMessage(const YamlNode& node, const std::string& file, const std::string& path,
                          google::protobuf::Message* message, Positions* positions);
 
-// Reads the fields of a job, with or without a name, over those that it has: lists take the place of
-// lists. `file` is for errors.
+// Reads the fields of a job, with or without a name, over those that it has: lists take the place
+// of lists. `file` is for errors.
 absl::Status FillJob(YamlNode fields, const std::string& file, JobFile* job);
 
 // Returns "FILE:LINE:COLUMN" of a field as the server names it ("spec.parallelism.tp_size",

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Ends calls in time by the monotonic clock. gRPC's deadlines are monotonic, but its threads wait for
-// them on the wall clock: a wait that has begun when that is set back an hour ends an hour late.
+// Ends calls in time by the monotonic clock. gRPC's deadlines are monotonic, but its threads wait
+// for them on the wall clock: a wait that has begun when that is set back an hour ends an hour
+// late.
 
 #include <chrono>
 #include <set>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // A commit is one transaction. One that is too large is written as parts first, each in a
-// transaction of its own under a key that nobody reads; then one transaction names them in `commit`,
-// which is the moment at which all is stored; then the parts are carried out and erased. Whoever
-// opens the store carries out what is left of them, before anything is read.
+// transaction of its own under a key that nobody reads; then one transaction names them in
+// `commit`, which is the moment at which all is stored; then the parts are carried out and erased.
+// Whoever opens the store carries out what is left of them, before anything is read.
 //
 // The leader alone writes, so it keeps in memory what its conditions need: the epoch, and the uids
 // and numbers of jobs. After an outcome that is not known, all of it is read again.

@@ -10,8 +10,8 @@
 //   parts/COMMIT/NUMBER  what a commit writes that does not fit into one transaction
 //
 // Every transaction compares the leader's key and the revision of `commit`, and changes the latter:
-// so an earlier leader is refused, and a transaction that was sent twice, or that etcd applies late,
-// takes effect at most once.
+// so an earlier leader is refused, and a transaction that was sent twice, or that etcd applies
+// late, takes effect at most once.
 
 #include <cstdint>
 #include <memory>
@@ -45,12 +45,13 @@ struct EtcdStoreOptions {
 };
 
 // Returns the id of the cluster under the prefix; empty if there is nothing yet. Errors:
-// FailedPrecondition (closed, with the reason; of a newer schema, or of another cluster than options.cluster_id; names both),
-// DataLoss (damaged, or nothing although options.cluster_id is set), those of EtcdClient.
+// FailedPrecondition (closed, with the reason; of a newer schema, or of another cluster than
+// options.cluster_id; names both), DataLoss (damaged, or nothing although options.cluster_id is
+// set), those of EtcdClient.
 absl::StatusOr<std::string> ReadEtcdCluster(EtcdClient& client, const EtcdStoreOptions& options);
 
-// Closes what is under the prefix: nobody may open it, for the reason `why`; nullopt opens it again.
-// Only the leader can. Errors: Aborted (another one leads), those of EtcdClient.
+// Closes what is under the prefix: nobody may open it, for the reason `why`; nullopt opens it
+// again. Only the leader can. Errors: Aborted (another one leads), those of EtcdClient.
 absl::Status SetClosed(EtcdClient& client, Leadership& leadership, const EtcdStoreOptions& options,
                        const std::optional<std::string>& why);
 

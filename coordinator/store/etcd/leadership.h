@@ -77,9 +77,9 @@ struct Campaign {
   std::string leader;               // its address
 };
 
-// Becomes the leader if there is none. `on_lost` is called once, on any thread, as soon as the lease
-// may have ended or another one leads, with the reason; a daemon ends itself there. `client` and
-// `clock` are borrowed and must outlive the leadership. Errors: those of EtcdClient.
+// Becomes the leader if there is none. `on_lost` is called once, on any thread, as soon as the
+// lease may have ended or another one leads, with the reason; a daemon ends itself there. `client`
+// and `clock` are borrowed and must outlive the leadership. Errors: those of EtcdClient.
 absl::StatusOr<Campaign> TryToLead(EtcdClient& client, const LeaderOptions& options,
                                    const Clock& clock,
                                    std::function<void(const std::string&)> on_lost);

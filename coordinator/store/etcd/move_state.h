@@ -22,11 +22,11 @@ struct MoveReport {
   std::string left;  // where the earlier state is now
 };
 
-// Both read the target again and compare it with the source before anybody may use it. Whoever calls
-// them has locked the folder of the database, and leads. After a crash neither place, or the source
-// alone, can be opened; the message of whoever tries says what to do.
-// Errors: NotFound (no source), AlreadyExists (the target is not empty; names what was found), those
-// of OpenSqliteStore and OpenEtcdStore.
+// Both read the target again and compare it with the source before anybody may use it. Whoever
+// calls them has locked the folder of the database, and leads. After a crash neither place, or the
+// source alone, can be opened; the message of whoever tries says what to do.
+// Errors: NotFound (no source), AlreadyExists (the target is not empty; names what was found),
+// those of OpenSqliteStore and OpenEtcdStore.
 
 // The database at `path` becomes PATH.moved-N.
 absl::StatusOr<MoveReport> MoveToEtcd(const std::string& path, EtcdClient& client,

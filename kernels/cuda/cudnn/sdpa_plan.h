@@ -4,9 +4,10 @@
 // (https://docs.nvidia.com/deeplearning/cudnn/frontend/latest, "Attention") that is compiled for a
 // device.
 //
-// The interleaved rows of qkv (kernels/ops.h) are read where they are. Where each query has a key of
-// its own, or all have one, heads have one stride, and sequences are cuDNN's batch. Otherwise a pass
-// has one sequence, the key/value heads are cuDNN's batch, and the queries of one are its heads.
+// The interleaved rows of qkv (kernels/ops.h) are read where they are. Where each query has a key
+// of its own, or all have one, heads have one stride, and sequences are cuDNN's batch. Otherwise a
+// pass has one sequence, the key/value heads are cuDNN's batch, and the queries of one are its
+// heads.
 
 #include <cudnn_graph.h>
 

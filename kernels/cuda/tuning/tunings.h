@@ -33,8 +33,8 @@ namespace stretto::cuda {
 
 struct TuningKey {
   Product product;
-  // The SMs planned for; 0: all. Of a pinned choice, those that the company that it was timed beside
-  // leaves; 0: timed alone.
+  // The SMs planned for; 0: all. Of a pinned choice, those that the company that it was timed
+  // beside leaves; 0: timed alone.
   int sms = 0;
 
   auto operator<=>(const TuningKey&) const = default;

@@ -14,10 +14,10 @@
 //
 // The first line names the cell, forward and backward of chunk 0, and its pace. Then "f" or "b"
 // says of which strand the words are, "L" of which layer of its chunk, from 0 (none: outside the
-// layers), and "s" of which slice (none: of all slices in turn). A cell may have the embedding of the
-// next micro-batch in place of its own; "f embed" then plays that one. Stages that are folded have two
-// cells, f0|b1 and f1|b0; the text of a job then has a plan for each, or for one of them, and all
-// ranks weave by it.
+// layers), and "s" of which slice (none: of all slices in turn). A cell may have the embedding of
+// the next micro-batch in place of its own; "f embed" then plays that one. Stages that are folded
+// have two cells, f0|b1 and f1|b0; the text of a job then has a plan for each, or for one of them,
+// and all ranks weave by it.
 //
 // A line "|" is a barrier, where both strands wait for each other: what is played behind it begins
 // when all that was played before is done. Collectives that the lines since the last barrier end

@@ -29,8 +29,8 @@ class MoveTest : public ::testing::Test {
     scene_->policy.reset();
     scene_->Prepare("run");
   }
-  // Longer than the lease and the patience with a lost rank, shorter than that with a lost run. Ranks
-  // that are stopped then end, and a backoff passes.
+  // Longer than the lease and the patience with a lost rank, shorter than that with a lost run.
+  // Ranks that are stopped then end, and a backoff passes.
   void Lose(const std::vector<std::string>& lost, const std::vector<std::string>& alive,
             const std::vector<std::string>& runs = {"run"}) {
     for (const std::string& worker : lost) scene_->Disconnect(worker);

@@ -213,8 +213,8 @@ TEST_F(WorkerServiceTest, ReportsKeepAWorkerWhoseHeartbeatsWaitBehindThem) {
   }
 }
 
-// The clock stands still from the arrival of a message to the renewal, so no time passes; a Register
-// begins a lease and renews none.
+// The clock stands still from the arrival of a message to the renewal, so no time passes; a
+// Register begins a lease and renews none.
 TEST_F(WorkerServiceTest, EveryHeartbeatIsMeasuredOnce) {
   FakeWorker worker(*workers_, "w0");
   worker.Register();

@@ -32,8 +32,8 @@ class EtcdServer {
   static constexpr char kSkipped[] = "skipped: no /usr/bin/etcd (Debian package etcd-server)";
   static bool Installed() { return ::access(kBinary, X_OK) == 0; }
 
-  // Its data is in `folder`, which exists. With `files` it serves TLS, and takes only clients with a
-  // certificate of that CA.
+  // Its data is in `folder`, which exists. With `files` it serves TLS, and takes only clients with
+  // a certificate of that CA.
   explicit EtcdServer(std::string folder, std::vector<std::string> flags = {},
                       tls::Files files = {})
       : folder_(std::move(folder)),

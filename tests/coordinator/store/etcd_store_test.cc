@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What a store in etcd does beyond the suite of every store: leaders that follow each other, answers
-// that are lost, commits that are too large for a transaction, and contents that it refuses.
+// What a store in etcd does beyond the suite of every store: leaders that follow each other,
+// answers that are lost, commits that are too large for a transaction, and contents that it
+// refuses.
 
 #include "coordinator/store/etcd/etcd_store.h"
 

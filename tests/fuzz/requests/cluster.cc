@@ -4,7 +4,8 @@
 // end. Its snapshot, with fixed uids in place of drawn ones, is what every call begins with.
 //
 // A connection within a process has no security that gRPC would name, so whoever calls is nobody: a
-// call of a user's method shows a token of an admin. That a job is found so is checked at the begin.
+// call of a user's method shows a token of an admin. That a job is found so is checked at the
+// begin.
 //
 // A call is over for its client before its last tasks have run, so an interceptor counts the calls
 // that the server still has, and a task that is posted afterwards is behind all of theirs.

@@ -74,8 +74,8 @@ class ScaleTest : public FaultTest {
     const Outcome cordoned = Stretto({"worker", "cordon", "node-a"});
     ASSERT_EQ(cordoned.code, 0) << cordoned.err;
   }
-  // How many heartbeats the coordinator has measured, and how many of them renewed the lease of their
-  // worker within kPromptly.
+  // How many heartbeats the coordinator has measured, and how many of them renewed the lease of
+  // their worker within kPromptly.
   struct Heartbeats {
     double all = 0, prompt = 0;
   };
@@ -96,10 +96,10 @@ class ScaleTest : public FaultTest {
     };
     return {.all = value("count"), .prompt = value(absl::StrCat("bucket{le=\"", kPromptly, "\"}"))};
   }
-  // Of the heartbeats since `before`, 99 in 100 renewed their lease within 1 s: whatever waits in the
-  // loop, the next tick does it. Ticks come every 0.5 s, later by the task in progress and by what
-  // else uses this machine's cores; a lease is 10 s. The fleet sends `workers` heartbeats every two
-  // seconds, or half as many on a busy machine; fewer would be no load.
+  // Of the heartbeats since `before`, 99 in 100 renewed their lease within 1 s: whatever waits in
+  // the loop, the next tick does it. Ticks come every 0.5 s, later by the task in progress and by
+  // what else uses this machine's cores; a lease is 10 s. The fleet sends `workers` heartbeats
+  // every two seconds, or half as many on a busy machine; fewer would be no load.
   static constexpr int kPromptly = 1;  // seconds
   void ExpectPromptHeartbeats(const Heartbeats& before, double workers, double seconds) {
     const Heartbeats now = MeasuredHeartbeats();
@@ -288,8 +288,8 @@ class SecureScaleTest : public ScaleTest {
     credentials_ = secure ? tls::ChannelCredentials(theirs) : grpc::InsecureChannelCredentials();
     BindToOneCore(coordinator());
   }
-  // Returns the coordinator's seconds of CPU for each of the calls of 1 s. The clients leave its core
-  // alone.
+  // Returns the coordinator's seconds of CPU for each of the calls of 1 s. The clients leave its
+  // core alone.
   double CostOf(int clients_at_once, const Call& call) {
     std::atomic<int> calls = 0, failed = 0;
     std::atomic<bool> stopping = false;
@@ -352,8 +352,8 @@ TEST_F(SecureScaleTest, TlsAndAuthorisationCostLittle) {
   NoteFigures(absl::StrFormat(
       "CPU time of CreateJob %.0f us, secure %.0f us; of GetJob %.0f us, secure %.0f us",
       median(submits[0]), median(submits[1]), median(gets[0]), median(gets[1])));
-  // They cost the same whatever a call does. Of a submission, whose disk makes its time vary by more
-  // than that, they cannot be seen. Half of the 5 % is for heartbeats.
+  // They cost the same whatever a call does. Of a submission, whose disk makes its time vary by
+  // more than that, they cannot be seen. Half of the 5 % is for heartbeats.
   EXPECT_LE(median(gets[1]) - median(gets[0]), kHalfOfWhatTlsMayCost * median(submits[0]));
 }
 

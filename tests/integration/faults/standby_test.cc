@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Faults of the coordinator that leads, with another one that waits and their state in etcd. None of
-// them costs a job a step, and what a coordinator has acknowledged stays.
+// Faults of the coordinator that leads, with another one that waits and their state in etcd. None
+// of them costs a job a step, and what a coordinator has acknowledged stays.
 
 #include <signal.h>
 

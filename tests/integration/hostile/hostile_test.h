@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// One row of the table of attacks (table_row.h, tests/integration/hostile.sh): somebody who does what
-// nobody should, to the cluster that all attacks share (hostile_cluster.h). When the row ends the
-// cluster must be as it was.
+// One row of the table of attacks (table_row.h, tests/integration/hostile.sh): somebody who does
+// what nobody should, to the cluster that all attacks share (hostile_cluster.h). When the row ends
+// the cluster must be as it was.
 
 #include <memory>
 #include <string>
@@ -35,8 +35,8 @@ class HostileTest : public ::testing::Test {
                              std::string* answer = nullptr);
   // Calls "SERVICE/METHOD" of stretto.v1alpha1 with any message; the answer is not read.
   grpc::Status Call(const std::string& method, const google::protobuf::Message& request);
-  // A worker that registers as `name` with `slots` and then sends `messages`. Returns how its session
-  // ended, or OK if it still stood when all were sent and answered.
+  // A worker that registers as `name` with `slots` and then sends `messages`. Returns how its
+  // session ended, or OK if it still stood when all were sent and answered.
   grpc::Status RunWorker(const std::string& name, int slots,
                          const std::vector<stretto::v1alpha1::WorkerMessage>& messages);
   grpc::Status RunWorker(const std::vector<stretto::v1alpha1::WorkerMessage>& messages,

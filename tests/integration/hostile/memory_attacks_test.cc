@@ -28,8 +28,8 @@ constexpr int64_t kMostBytes =
 
 class Memory : public HostileTest {
  protected:
-  // Sends `begin` and then the parts 0, 1, ... on one connection, as fast as it takes them, and reads
-  // the answers; begins again on another when it is closed.
+  // Sends `begin` and then the parts 0, 1, ... on one connection, as fast as it takes them, and
+  // reads the answers; begins again on another when it is closed.
   void Attack(absl::Duration time, const std::string& begin,
               const std::function<std::string(uint32_t)>& part) {
     std::atomic<bool> ended{false};

@@ -52,7 +52,8 @@ class Swapper {
 
 class PathSwap : public HostileTest {
  protected:
-  // A folder beside the roots, with the files of the data set "text", on which nobody may lay hands.
+  // A folder beside the roots, with the files of the data set "text", on which nobody may lay
+  // hands.
   PathSwap() : outside_(cluster_.Path("outside")) {
     fs::remove_all(outside_);
     fs::create_directory(outside_);

@@ -41,8 +41,8 @@ class TestCa {
   explicit TestCa(const std::string& name = "test CA");
   std::string pem() const;
   IssuedPem Issue(const Certificate& wanted) const;
-  // A revocation list in PEM with these serial numbers. `critical`: with an extension that nobody may
-  // ignore.
+  // A revocation list in PEM with these serial numbers. `critical`: with an extension that nobody
+  // may ignore.
   std::string RevocationList(const std::vector<int64_t>& serials, bool critical = false) const;
   // Into FOLDER/NAME.{ca,crt,key}, each by rename; the key with mode 0600.
   Files Write(const std::string& folder, const std::string& name, const Certificate& wanted) const;

@@ -188,7 +188,8 @@ TEST_F(ReportRelayTest, ALogAtItsBoundIsSentToTheNextCoordinator) {
     }
     EXPECT_EQ(known, kSteps) << acked;
     EXPECT_LT(sent, 300) << acked;
-    // Of some of those that one report counts this coordinator knows: there is no sum of the others.
+    // Of some of those that one report counts this coordinator knows: there is no sum of the
+    // others.
     if (acked == 777) continue;
     EXPECT_EQ(seconds, static_cast<double>(kSteps - acked));
   }

@@ -54,8 +54,8 @@ float Largest(const std::vector<float>& a) {
 }
 
 // Products in other shapes add in another order: logits of about 5, in f32. Kernels that a
-// sanitizer instruments, and those of CPUs without AVX-512, are vectorised in another way and add in
-// yet other orders: 1.04e-5 on AVX2.
+// sanitizer instruments, and those of CPUs without AVX-512, are vectorised in another way and add
+// in yet other orders: 1.04e-5 on AVX2.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 const float kOrderBound = 2e-5f;
 #else

@@ -58,7 +58,8 @@ TEST_F(SavedStateTest, ALaterAttemptContinuesItsRunAndTheFirstWhatTheSpecNames) 
   EXPECT_EQ(found(), folder_ / "base/step-00000050");
 }
 
-// What the coordinator has allowed is a project, so that a name which is used again gives nothing away.
+// What the coordinator has allowed is a project, so that a name which is used again gives nothing
+// away.
 TEST_F(SavedStateTest, AJobResumesFromItsOwnProjectOrFromTheOneThatItNames) {
   const auto engine = MakeEngine();
   ASSERT_TRUE(engine->Initialise(1).ok());

@@ -27,11 +27,11 @@ struct MeasuredAlone {
 
 using PairCosts = decltype(CostProfile::pairs);
 
-// Runs, for each class of computations and kind of collective, the operation of the class that takes
-// most of a step beside the kind's shortest collective of at least kLeastCollectiveSeconds, else its
-// longest; and products also beside its shortest collective, for the wait for a turn. Each round
-// runs all of them once. Every rank calls it and gets the same. Pairs that are too short to be
-// measured are left out. `say` gets lines for the user. Errors: those of executors and
+// Runs, for each class of computations and kind of collective, the operation of the class that
+// takes most of a step beside the kind's shortest collective of at least kLeastCollectiveSeconds,
+// else its longest; and products also beside its shortest collective, for the wait for a turn. Each
+// round runs all of them once. Every rank calls it and gets the same. Pairs that are too short to
+// be measured are left out. `say` gets lines for the user. Errors: those of executors and
 // communicators; UnsettledError (known_ratios.h).
 absl::StatusOr<PairCosts> MeasurePairs(const MeasuredAlone& alone, MeasuredJob& job,
                                        CollectiveCalls& calls,

@@ -10,8 +10,8 @@
 
 namespace stretto::bench {
 
-// Calls `measure` until kSettledRounds of the rounds are quiet, at most three times as often. Returns
-// all rounds. Errors: those of `measure`; UnsettledError if fewer are quiet (settle.h).
+// Calls `measure` until kSettledRounds of the rounds are quiet, at most three times as often.
+// Returns all rounds. Errors: those of `measure`; UnsettledError if fewer are quiet (settle.h).
 absl::StatusOr<std::vector<ComputationRound>> RepeatRounds(
     absl::FunctionRef<absl::StatusOr<ComputationRound>()> measure);
 

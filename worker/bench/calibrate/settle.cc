@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Keeps all repeats sorted and judges them anew after each: which agree, and whether they are enough.
+// Keeps all repeats sorted and judges them anew after each: which agree, and whether they are
+// enough.
 
 #include "worker/bench/calibrate/settle.h"
 

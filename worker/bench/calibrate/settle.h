@@ -24,13 +24,13 @@ struct Repeats {
 };
 
 // Other work makes a time longer and never shorter, so the undisturbed times are the quiet ones
-// (worker/bench/common/disturbance.h). kAny needs no agreement: its median is that of kSettledRounds
-// repeats.
+// (worker/bench/common/disturbance.h). kAny needs no agreement: its median is that of
+// kSettledRounds repeats.
 enum class Values { kTimes, kAny };
 
-// Calls `measure`, which returns a value above 0, until the values have settled, at most kMostRounds
-// times. They have when a third of them, kSettledRounds at least, are quiet. The median is of those.
-// Errors: those of `measure`.
+// Calls `measure`, which returns a value above 0, until the values have settled, at most
+// kMostRounds times. They have when a third of them, kSettledRounds at least, are quiet. The median
+// is of those. Errors: those of `measure`.
 absl::StatusOr<Repeats> Repeat(Values kind, absl::FunctionRef<absl::StatusOr<double>()> measure);
 
 // An error of a machine that is too busy to be measured.

@@ -2,7 +2,8 @@
 #pragma once
 // Decides whether something else on the machine disturbed a run: the rounds of a program, which are
 // alike, took times that differ too much. Ratios of such times are not results, so every benchmark
-// reports the disturbance in their place. The limit is kMostSpread, that of every measurement (proto/base/spread.h).
+// reports the disturbance in their place. The limit is kMostSpread, that of every measurement
+// (proto/base/spread.h).
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>

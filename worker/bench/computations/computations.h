@@ -27,8 +27,8 @@ void AddComputations(const Program& program, std::map<std::string, KernelCase>* 
 // The computations of all ranks, in the same order on each.
 class TimedComputations {
  public:
-  // `mine` are this rank's, by OperationKey; those of other ranks may be others. It must outlive the
-  // result. Every rank calls it. Errors: those of the communicator.
+  // `mine` are this rank's, by OperationKey; those of other ranks may be others. It must outlive
+  // the result. Every rank calls it. Errors: those of the communicator.
   static absl::StatusOr<TimedComputations> OfAllRanks(const std::map<std::string, KernelCase>& mine,
                                                       Communicator& control);
 

@@ -16,19 +16,19 @@ struct ComputationRound {
   double step_seconds = 0;      // of all calls in a step
 };
 
-// Returns a round from the seconds of one call on each rank, by rank and computation, 0 of what a rank
-// lacks: those of the rank whose computations take longest in a step, and of what it lacks, the
-// longest of the others. `calls` are those of a step.
+// Returns a round from the seconds of one call on each rank, by rank and computation, 0 of what a
+// rank lacks: those of the rank whose computations take longest in a step, and of what it lacks,
+// the longest of the others. `calls` are those of a step.
 ComputationRound RoundOf(const std::vector<std::vector<double>>& ranks,
                          absl::Span<const double> calls);
 
-// A round is quiet as a run of a program is (worker/bench/common/disturbance.h): by the time that its
-// computations take together in a step. Returns how many are.
+// A round is quiet as a run of a program is (worker/bench/common/disturbance.h): by the time that
+// its computations take together in a step. Returns how many are.
 size_t CountQuiet(absl::Span<const ComputationRound> rounds);
 
 // Returns the cost of a computation: the mean of the quiet rounds, and not the median, because the
-// time of a step is a sum, of its slow operations too. Its spread is 0 if the quiet rounds differ by
-// more than kMostSpread (proto/base/spread.h). There must be a round.
+// time of a step is a sum, of its slow operations too. Its spread is 0 if the quiet rounds differ
+// by more than kMostSpread (proto/base/spread.h). There must be a round.
 CostProfile::Number CostOf(absl::Span<const ComputationRound> rounds, size_t computation);
 
 }  // namespace stretto::bench

@@ -26,7 +26,8 @@ struct KernelCase {
   std::vector<BufferId> weights = {};
 };
 
-// Whether it is of the optimizer, which no predicted step contains: it waits for memory all the time.
+// Whether it is of the optimizer, which no predicted step contains: it waits for memory all the
+// time.
 bool IsOfOptimizer(const KernelCase& timed);
 
 // Returns the cases in the order of their first occurrence in the program, without collectives.

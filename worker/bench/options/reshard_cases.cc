@@ -5,8 +5,8 @@
 
 namespace stretto::bench {
 
-// In the published cases the third one of (2,4) meshes is the second here, of (2,2): the sixth needs
-// a fifth node, and the eighth is the seventh.
+// In the published cases the third one of (2,4) meshes is the second here, of (2,2): the sixth
+// needs a fifth node, and the eighth is the seventh.
 const std::vector<ReshardCase>& ReshardCases() {
   const Mesh one{.extents = {1, 1}, .first = 0}, front{.extents = {2, 2}, .first = 0};
   const Mesh two{.extents = {2, 2}, .first = 2}, three{.extents = {3, 2}, .first = 2};

@@ -40,8 +40,8 @@ struct Figures {
   }
   // The valid ideal: the sum of the phases' ideals, unless the schedule mixes the phases.
   double ideal() const { return mixes_phases ? ideal_step() : ideal_phase(); }
-  // What the schedule cannot be faster than. It can be faster than its ideal, because slices that fit
-  // a cache compute faster than the whole.
+  // What the schedule cannot be faster than. It can be faster than its ideal, because slices that
+  // fit a cache compute faster than the whole.
   double bound() const { return mixes_phases ? step.bound() : forward.bound() + backward.bound(); }
 };
 

@@ -20,8 +20,8 @@ std::vector<std::string> PlansOf(const OverlapOptions& options);
 
 // Gives the spec of a choice the plan that it names; nothing if it names none. With costs, also
 // notes the time of the cell in that plan over the lower bound of all plans. Deterministic, so that
-// all ranks, which have the same costs, have the same plan. Errors: InvalidArgument, for a plan that must be found without costs; those of
-// FindWeaves.
+// all ranks, which have the same costs, have the same plan. Errors: InvalidArgument, for a plan
+// that must be found without costs; those of FindWeaves.
 absl::Status SetPlan(const std::optional<CostProfile>& costs, Choice* choice);
 
 }  // namespace stretto::bench

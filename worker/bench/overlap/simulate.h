@@ -46,8 +46,8 @@ struct Simulands {
   const Program& communication;
 };
 
-// Returns t_comm, t_serial_sliced, t_overlap, t_comp_sliced and hidden_interval of each phase; other
-// fields are zero. Errors: those of Simulate.
+// Returns t_comm, t_serial_sliced, t_overlap, t_comp_sliced and hidden_interval of each phase;
+// other fields are zero. Errors: those of Simulate.
 absl::StatusOr<Figures> SimulateFigures(const Simulands& programs, const CostModel& cost);
 
 // The two of them that are compared with measured ones.

@@ -13,8 +13,9 @@
 namespace stretto::bench {
 
 // Runs measure(say) and returns the exit code of the command: 0; 1 if it failed; 2 if an argument
-// was wrong. `say` prints a line for the user. On rank 0, json(result), an object, goes to `out` and
-// to the file of the flags, and table(result), a text, to `err`. Options have `help` and `ranks`.
+// was wrong. `say` prints a line for the user. On rank 0, json(result), an object, goes to `out`
+// and to the file of the flags, and table(result), a text, to `err`. Options have `help` and
+// `ranks`.
 template <class Options, class Measure, class Json, class Table>
 int RunOnRanks(const absl::StatusOr<Options>& options, const Measure& measure, const Json& json,
                const Table& table, std::ostream& out, std::ostream& err) {

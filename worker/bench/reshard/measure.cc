@@ -35,7 +35,8 @@ double BytesPerSecond(const ReshardOptions& options) {
   return kPayloadShare * options.gbps * 1e9 / 8;
 }
 
-// Calls `visit` with each element of a box, in row-major order, and its number in the tensor, from 1.
+// Calls `visit` with each element of a box, in row-major order, and its number in the tensor, from
+// 1.
 template <class Visit>
 void ForEachElement(const std::vector<int64_t>& shape, const Box& box, const Visit& visit) {
   int64_t at = 0;

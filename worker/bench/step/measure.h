@@ -29,9 +29,9 @@ struct StepMeasurement {
 // the measurement.
 using OnStep = std::function<absl::Status(const StepMeasurement&)>;
 
-// Errors: those of `on_step`; InvalidArgument (--tp above 1 on a machine that cannot emulate a link); ResourceExhausted
-// with the estimate, before any allocation, if the arenas do not fit; Internal if a loss or a
-// gradient norm is not finite; those of the executor.
+// Errors: those of `on_step`; InvalidArgument (--tp above 1 on a machine that cannot emulate a
+// link); ResourceExhausted with the estimate, before any allocation, if the arenas do not fit;
+// Internal if a loss or a gradient norm is not finite; those of the executor.
 absl::StatusOr<StepMeasurement> MeasureStep(const StepOptions& options, const Machine& machine,
                                             const OnStep& on_step);
 

@@ -5,8 +5,8 @@
 // share of the work hides communication. Figures taken with it are labelled "emulated link".
 //
 // The values are those of a group whose ranks all bring what this rank brings: a sum is `size`
-// times its values, a maximum is its values, and every gathered part is a copy of its part. A program
-// that trains on an emulated link learns nothing; watch its losses for non-finite values.
+// times its values, a maximum is its values, and every gathered part is a copy of its part. A
+// program that trains on an emulated link learns nothing; watch its losses for non-finite values.
 //
 // A collective takes latency + bytes * ring_passes / 2 / bandwidth (collective_kind.h), with the
 // bytes of the larger tensor: all of them for an all_reduce, half for a kind that passes the ring

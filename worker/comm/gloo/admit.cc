@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// gloo makes the connections of its pairs itself: a pair listens, and takes the first that comes. So
-// a pair listens on loopback, gets a decoy of ours, and then the descriptor that gloo knows is made
-// to denote the connection that we have made. The device's loop must not see the descriptor
+// gloo makes the connections of its pairs itself: a pair listens, and takes the first that comes.
+// So a pair listens on loopback, gets a decoy of ours, and then the descriptor that gloo knows is
+// made to denote the connection that we have made. The device's loop must not see the descriptor
 // meanwhile.
 
 #include "worker/comm/gloo/admit.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // A peer says hello with its number, the gate answers with its own number and proof, the peer sends
-// its proof, and the gate says welcome. All four have a fixed length, so nobody reads a byte of what
-// follows. One thread serves all visitors with poll, none for longer than kHandshake.
+// its proof, and the gate says welcome. All four have a fixed length, so nobody reads a byte of
+// what follows. One thread serves all visitors with poll, none for longer than kHandshake.
 
 #include "worker/comm/gloo/gate.h"
 

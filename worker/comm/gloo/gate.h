@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The door of a rank while the ranks of a group meet. Whoever reaches the port may connect, but only
-// a peer that proves the secret of the group gets in: gloo would take the first bytes of anybody for
-// its own, and end the job.
+// The door of a rank while the ranks of a group meet. Whoever reaches the port may connect, but
+// only a peer that proves the secret of the group gets in: gloo would take the first bytes of
+// anybody for its own, and end the job.
 //
 // Both sides prove it, by HMAC-SHA256 over the group, both ranks and a fresh number of each side,
 // so that an answer is good for one connection and for no other rank. The secret is made by rank 0
@@ -42,8 +42,8 @@ std::string NewSecret();
 // The listener of one rank, for its peers of higher rank.
 class Gate {
  public:
-  // Listens at `address`, a numeric one of ours, on a free port. Connections wait until Open. Errors:
-  // Unavailable.
+  // Listens at `address`, a numeric one of ours, on a free port. Connections wait until Open.
+  // Errors: Unavailable.
   static absl::StatusOr<std::unique_ptr<Gate>> Listen(const std::string& address);
   // Closes the listener, and the connections that nobody has taken.
   ~Gate();
@@ -69,7 +69,8 @@ class Gate {
   Gate(FileDescriptor listener, FileDescriptor wake, std::string address);
   void Serve();
   void Accept();
-  // Reads and answers what has come. Returns false once the visitor is done with: let in or dropped.
+  // Reads and answers what has come. Returns false once the visitor is done with: let in or
+  // dropped.
   bool Attend(Visitor& visitor);
   bool Answer(Visitor& visitor);
   void LetIn(Visitor& visitor);

@@ -22,8 +22,8 @@
 //
 // While the ranks meet, whoever does not prove the secret of the group is dropped (gate.h).
 // Afterwards traffic is neither encrypted nor authenticated: bind it to an interface you trust. A
-// peer that calls with another size than ours breaks gloo's framing and ends the process; the verifier rules
-// that out for step programs.
+// peer that calls with another size than ours breaks gloo's framing and ends the process; the
+// verifier rules that out for step programs.
 
 #include <cstdint>
 #include <memory>

@@ -2,8 +2,8 @@
 
 // Connects the mesh: opens a gate (gate.h), publishes its address, connects to the gates of lower
 // ranks, lets higher ranks in, and gives the connections to gloo. No listener is left afterwards. A
-// device's thread is created with the batch policy. gloo reports by exceptions; they are turned into
-// statuses here.
+// device's thread is created with the batch policy. gloo reports by exceptions; they are turned
+// into statuses here.
 
 #include "worker/comm/gloo/mesh.h"
 

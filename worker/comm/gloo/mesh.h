@@ -38,8 +38,8 @@ std::chrono::milliseconds ToMilliseconds(absl::Duration duration);
 absl::Status CheckOptions(const GlooOptions& options);
 
 // Publishes our address as "<prefix>/<rank>", that of rank 0 with a secret, and connects to all
-// peers, who prove that they know it. The result owns its pairs and shares the network; it is shared
-// because gloo's buffers refer to it. Needs options.size > 1,
+// peers, who prove that they know it. The result owns its pairs and shares the network; it is
+// shared because gloo's buffers refer to it. Needs options.size > 1,
 // a store and a network. Errors as GlooCommunicator::Connect.
 absl::StatusOr<std::shared_ptr<gloo::transport::Context>> ConnectMesh(const GlooOptions& options);
 

@@ -15,8 +15,8 @@ namespace stretto::daemon {
 // of another architecture than this program's.
 absl::Span<const char* const> DeniedCalls();
 
-// The filter. What is denied fails with EPERM; clone3 with ENOSYS, because its flags cannot be seen,
-// and the C library then takes clone. Errors: INTERNAL (the library refuses; names the call).
+// The filter. What is denied fails with EPERM; clone3 with ENOSYS, because its flags cannot be
+// seen, and the C library then takes clone. Errors: INTERNAL (the library refuses; names the call).
 absl::StatusOr<std::vector<sock_filter>> FilterOfCalls();
 
 }  // namespace stretto::daemon

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// From the flags of a daemon to what each of its trainers may do. Done once, when the daemon starts.
+// From the flags of a daemon to what each of its trainers may do. Done once, when the daemon
+// starts.
 
 #include <cstdint>
 #include <optional>
@@ -35,8 +36,9 @@ struct PreparedRights {
 
 // Confines this process to the folders of trainers in the state folder, finds the user, shares the
 // folders with it, makes the filter, and finds a place for control groups. Logs in one line what
-// holds, and a line for each part that this machine cannot give and that nobody asked for by name. `slots` is the number of trainers that may run at a time. Errors,
-// which name the flag: INVALID_ARGUMENT, NOT_FOUND, PERMISSION_DENIED, FAILED_PRECONDITION (what was
+// holds, and a line for each part that this machine cannot give and that nobody asked for by name.
+// `slots` is the number of trainers that may run at a time. Errors, which name the flag:
+// INVALID_ARGUMENT, NOT_FOUND, PERMISSION_DENIED, FAILED_PRECONDITION (what was
 // asked for by name is not possible), those of ErrnoStatus.
 absl::StatusOr<PreparedRights> PrepareRights(const RightsOptions& options,
                                              const TrainerFolders& folders, int slots);

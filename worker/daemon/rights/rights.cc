@@ -75,8 +75,8 @@ int Filter(const std::vector<sock_filter>& filter) {
 }  // namespace
 
 FailedStep KeepOnly(const TrainerRights& rights) {
-  // One byte is too little for a file, and what the kernel takes for "no" where a program takes core
-  // dumps: it runs that one with a limit of 0 too.
+  // One byte is too little for a file, and what the kernel takes for "no" where a program takes
+  // core dumps: it runs that one with a limit of 0 too.
   if (!rights.core_dumps) {
     if (const int error = LowerLimit(RLIMIT_CORE, 1)) return {"limit core dumps", error};
   }

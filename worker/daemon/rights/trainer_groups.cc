@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A group with processes cannot give controllers to groups in it. So the daemon is in a group beside
-// those of its trainers: a service of systemd by DelegateSubgroup=, a container by moving itself. A
-// group can be removed once its processes have ended, and the kernel refuses it before.
+// A group with processes cannot give controllers to groups in it. So the daemon is in a group
+// beside those of its trainers: a service of systemd by DelegateSubgroup=, a container by moving
+// itself. A group can be removed once its processes have ended, and the kernel refuses it before.
 
 #include "worker/daemon/rights/trainer_groups.h"
 

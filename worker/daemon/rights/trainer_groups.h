@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Control groups of trainers (version 2): one for each, which bounds its threads and its memory and
-// ends it as a whole where memory runs out. Only where a part of the tree of groups is the daemon's.
+// ends it as a whole where memory runs out. Only where a part of the tree of groups is the
+// daemon's.
 
 #include <cstdint>
 #include <string>
@@ -32,8 +33,8 @@ class TrainerGroups {
   // (it is no group, cannot be written, or has no controller for a limit).
   static absl::StatusOr<TrainerGroups> Open(std::string folder, Limits limits);
 
-  // Makes a group, and returns a file: a process that writes "0" to it is in the group. Errors: those
-  // of ErrnoStatus.
+  // Makes a group, and returns a file: a process that writes "0" to it is in the group. Errors:
+  // those of ErrnoStatus.
   absl::StatusOr<FileDescriptor> Make(const std::string& name) const;
   // Whether the kernel has ended a process of the group because memory ran out.
   bool RanOutOfMemory(const std::string& name) const;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Folders are opened without following links and changed by their descriptors. A tree is handed over
-// only while it belongs to the daemon: afterwards the other user may have put links into it, through
-// which a second pass would give away what is elsewhere.
+// Folders are opened without following links and changed by their descriptors. A tree is handed
+// over only while it belongs to the daemon: afterwards the other user may have put links into it,
+// through which a second pass would give away what is elsewhere.
 
 #include "worker/daemon/rights/trainer_user.h"
 

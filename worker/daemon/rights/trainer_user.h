@@ -25,8 +25,8 @@ struct Need {
 };
 
 // Whether a process of that user can do all of it, asked of the kernel by one. Errors:
-// PERMISSION_DENIED (names the flag, the path and the user); UNAVAILABLE (this process cannot become
-// that user).
+// PERMISSION_DENIED (names the flag, the path and the user); UNAVAILABLE (this process cannot
+// become that user).
 absl::Status CheckNeeds(const TrainerUser& user, const std::vector<Need>& needs);
 
 // Gives a file or folder to the user. Errors: those of ErrnoStatus.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A stop has two steps, because asking a trainer takes a file and a message: StopChosen marks it, so
-// that nobody asks it again for a lesser reason and assignments wait for it, and Asked sets its
+// A stop has two steps, because asking a trainer takes a file and a message: StopChosen marks it,
+// so that nobody asks it again for a lesser reason and assignments wait for it, and Asked sets its
 // deadlines. Deadlines only shorten: a second stop with a longer grace must not extend the first.
 
 #include "worker/daemon/trainers/trainer_table.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Opens a data set of either format, walks its documents for their number and lengths, decodes the
-// first ones if a tokenizer is given, and formats the report as a document or, from that document, as text. A
-// given tokenizer must be the one in the note beside the data.
+// first ones if a tokenizer is given, and formats the report as a document or, from that document,
+// as text. A given tokenizer must be the one in the note beside the data.
 
 #include "worker/data/text/inspect.h"
 

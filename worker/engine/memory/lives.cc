@@ -18,13 +18,13 @@
 namespace stretto {
 namespace {
 
-// Chooses the micro-batches to examine. Let d be the longest distance, in micro-batches, between one
-// use of a buffer or view and its next, and p the least common multiple of these distances. Then a
-// micro-batch shares time only with those less than d before and after it, it meets those d away,
-// and the pattern repeats with period p. The first d have fewer before them and the last d fewer
-// after them; in between, every p repeat the p before. So the first d, the p that follow and d more
-// show everything that two micro-batches can do to each other, unless one is among the last d, which
-// the last 2d show. A step for which this does not hold fails Verify.
+// Chooses the micro-batches to examine. Let d be the longest distance, in micro-batches, between
+// one use of a buffer or view and its next, and p the least common multiple of these distances.
+// Then a micro-batch shares time only with those less than d before and after it, it meets those d
+// away, and the pattern repeats with period p. The first d have fewer before them and the last d
+// fewer after them; in between, every p repeat the p before. So the first d, the p that follow and
+// d more show everything that two micro-batches can do to each other, unless one is among the last
+// d, which the last 2d show. A step for which this does not hold fails Verify.
 class Sample {
  public:
   Sample(const Program& program, const IdVector<BufferId, BufferId>& root) {

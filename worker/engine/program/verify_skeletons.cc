@@ -3,8 +3,8 @@
 // The rehearsal of skeletons needs no computation. A call of a rank is ready when as many calls of
 // each group are done there as it counts, its own group included: a call that has started is not
 // done. It starts when it is ready and, on a rank with an order of issue, all calls that were
-// enqueued before it have started. It is done when it has started on all members. Whatever can start
-// stays able to start, so the order in which the rehearsal tries calls does not matter.
+// enqueued before it have started. It is done when it has started on all members. Whatever can
+// start stays able to start, so the order in which the rehearsal tries calls does not matter.
 
 #include <string>
 #include <vector>

@@ -26,7 +26,8 @@ struct MoveOrder {
 };
 
 // Up to eight moves are searched exactly, within a limit on the search that depends on nothing but
-// the moves. More are placed greedily. Without `reorders` the moves keep their order. Deterministic.
+// the moves. More are placed greedily. Without `reorders` the moves keep their order.
+// Deterministic.
 MoveOrder OrderMoves(absl::Span<const Move> moves, int nodes, bool reorders = true);
 
 }  // namespace stretto

@@ -40,8 +40,9 @@ struct ReshardRules {
 
 struct Step {
   enum class Kind : uint8_t {
-    kChain,   // ranks[0] has `box`; each later rank receives it from the one before it
-    kGather,  // ranks[i] has part i of n equal parts of `box` along dimension `cut`; all get the box
+    kChain,  // ranks[0] has `box`; each later rank receives it from the one before it
+    // ranks[i] has part i of n equal parts of `box` along dimension `cut`; all get the box.
+    kGather,
   };
   Kind kind = Kind::kChain;
   Box box;

@@ -22,8 +22,8 @@
 //   comm.tp |             | RS F   | RS B    AG F            | AG B      | RS F   | RS B
 //
 // What a plan must not decide is added to the dependencies, so that every plan keeps it: its pace
-// (proto/spec/strands/weave_plan.h), and that backward computes a layer again no earlier than it has
-// come to the layer above. Otherwise a plan could keep the activations of all layers at once.
+// (proto/spec/strands/weave_plan.h), and that backward computes a layer again no earlier than it
+// has come to the layer above. Otherwise a plan could keep the activations of all layers at once.
 
 #include "worker/engine/schedule/helix.h"
 
@@ -51,8 +51,8 @@ class PlanWriter {
 
   void Forward(absl::string_view words, int layer = -1) { Add(Strand::kForward, words, layer); }
   void Backward(absl::string_view words, int layer = -1) { Add(Strand::kBackward, words, layer); }
-  // The embedding of the next micro-batch. The lines around it are two also where a cell has none, so
-  // that one text gives all cells of a step their default order.
+  // The embedding of the next micro-batch. The lines around it are two also where a cell has none,
+  // so that one text gives all cells of a step their default order.
   void Next() {
     apart_ = true;
     if (weaver_->roles() > kNextRole)

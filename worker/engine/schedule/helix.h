@@ -8,8 +8,8 @@
 namespace stretto {
 
 // Returns the plan for a cell of forward and backward, which `weaver` holds, that is used when none
-// was given. It needs no costs and names words that the cell has only. Layers are those of the chunks;
-// the numbers of the chunks are 0, and the caller knows them.
+// was given. It needs no costs and names words that the cell has only. Layers are those of the
+// chunks; the numbers of the chunks are 0, and the caller knows them.
 WeavePlan DefaultWeavePlan(Weaver* weaver, bool sequence_parallel);
 
 // The roles of a cell: forward, backward and, if it has one, the embedding of the next micro-batch,

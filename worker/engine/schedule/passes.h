@@ -59,8 +59,8 @@ absl::Status FinishBuckets(const EngineSpec& spec, StepProgram* step);
 
 // Overlaps the end of each pass with the start of the next, and the last one with the optimizer. A
 // pass is a micro-batch or, in a pipeline, forward or backward of it. Where passes of one
-// chunk are woven, the last one alone overlaps, with the optimizer. Stages of several chunks stay as
-// they are.
+// chunk are woven, the last one alone overlaps, with the optimizer. Stages of several chunks stay
+// as they are.
 absl::Status CloseTails(const EngineSpec& spec, StepProgram* step);
 
 // With several stages, cuts each unit of a micro-batch into "forward", "backward" and, if weight
@@ -75,9 +75,9 @@ absl::Status ArrangePipeline(const EngineSpec& spec, StepProgram* step);
 // behind its barriers. Errors: InvalidArgument, if the text is no weave plan.
 absl::Status WeaveCells(const EngineSpec& spec, StepProgram* step);
 
-// For weave plans with barriers, after lanes are assigned: behind a barrier, each lane waits for all
-// that is in front of it in the unit. Transfers between stages keep their own waits: two stages that
-// wait for each other's next transfer would wait forever.
+// For weave plans with barriers, after lanes are assigned: behind a barrier, each lane waits for
+// all that is in front of it in the unit. Transfers between stages keep their own waits: two stages
+// that wait for each other's next transfer would wait forever.
 absl::Status HoldBarriers(const EngineSpec& spec, StepProgram* step);
 
 // For orders that block, after lanes are assigned: transfers start when the pass before them is

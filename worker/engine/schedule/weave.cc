@@ -2,8 +2,8 @@
 
 // Files the operations of a unit by word, layer and slice, and appends those of a word that is
 // played, each behind all that it depends on. A micro-batch is played from the first layer of its
-// unit to the last and back, with what is outside the layers around them. Behind a barrier, the first
-// operation of each lane waits for the last one in front of it on every other lane.
+// unit to the last and back, with what is outside the layers around them. Behind a barrier, the
+// first operation of each lane waits for the last one in front of it on every other lane.
 
 #include "worker/engine/schedule/weave.h"
 

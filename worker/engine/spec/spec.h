@@ -76,8 +76,8 @@ enum class Transfer : uint8_t { kAuto, kSend, kChain, kGather };
 const char* NameOf(Transfer transfer);  // "auto", "send", "chain", "gather"
 
 // Whether a library may compute the gradient of attention in bf16, for which programs then have
-// scratch (kernels/ops.h). kVarying: with sums whose order varies from run to run. kRepeatable: with
-// the same bits in every run. Only GPUs have such libraries.
+// scratch (kernels/ops.h). kVarying: with sums whose order varies from run to run. kRepeatable:
+// with the same bits in every run. Only GPUs have such libraries.
 enum class LibraryAttention : uint8_t { kNone, kVarying, kRepeatable };
 
 struct ScheduleSpec {

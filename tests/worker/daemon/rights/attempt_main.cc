@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // What a trainer that somebody has taken over might try, and what it finds:
-//   rights-attempt calls        makes each denied call with useless arguments; "NAME ERRNO" for each
-//   rights-attempt namespaces   the same for clone with a flag for a namespace
+//   rights-attempt calls        makes each denied call with useless arguments; "NAME ERRNO" for
+//   each rights-attempt namespaces   the same for clone with a flag for a namespace
 //   rights-attempt thread       "thread" if another thread could be started and ended
 //   rights-attempt process      "process" if another program could be executed
-//   rights-attempt whoami       user, group, supplementary groups, capabilities, no_new_privs, filter
-//   rights-attempt files        how many files can be open
+//   rights-attempt whoami       user, group, supplementary groups, capabilities, no_new_privs,
+//   filter rights-attempt files        how many files can be open
 //   rights-attempt crash        aborts, after it has asked for core dumps of any size
 //   rights-attempt read FILE    its text; "ERRNO" if it cannot be opened
 //   rights-attempt run PROGRAM ARGUMENT...   executes that program with the rights of a trainer

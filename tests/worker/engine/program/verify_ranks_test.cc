@@ -112,7 +112,8 @@ TEST(VerifyRanksTest, AMissingCollectiveIsADeadlock) {
 }
 
 TEST(VerifyRanksTest, CrossedWaitsBetweenRanksAreADeadlock) {
-  // Each rank alone is fine: rank 0 does first then second, rank 1 second then first, in two groups.
+  // Each rank alone is fine: rank 0 does first then second, rank 1 second then first, in two
+  // groups.
   const std::string two_lanes =
       With(With(kTwoCollectives, "1 comm.tp all_reduce", "1 comm.other all_reduce"), "out=%1 on=tp",
            "out=%1 on=other");

@@ -151,8 +151,8 @@ std::string WithOneCopy(const EngineSpec& spec, Rank rank, const StepProgram& st
 // All buffers that have several copies get one, together and in turn. helix has two copies of the
 // last half of the layers and of the head, which backward leaves before forward of the next
 // micro-batch enters them: they let the two strands share memory (docs/design/0035-strands.md), and
-// every operation computes with the right values without them. On folded stages the chunks of a cell
-// are of two halves, so only what crosses stages has a copy more than it needs.
+// every operation computes with the right values without them. On folded stages the chunks of a
+// cell are of two halves, so only what crosses stages has a copy more than it needs.
 TEST(ValuesTest, AStepThatWeavesNeedsTheCopiesThatItsPaceDoesNotSave) {
   for (const EngineSpec& spec : WovenSpecs()) {
     for (int number : std::set<int>{0, spec.world_size() - 1}) {

@@ -3,8 +3,8 @@
 // A woven cell as a problem of its own: queues of items that share the lanes of a rank.
 //
 // The queues are forward, backward up to the gradients of activations, the weight gradients, which
-// fill what the other two leave, and the embedding of the next micro-batch, which waits for nothing.
-// Each queue keeps its order; a plan is a merge of them.
+// fill what the other two leave, and the embedding of the next micro-batch, which waits for
+// nothing. Each queue keeps its order; a plan is a merge of them.
 // An item is what one word of a weave plan plays. Its operations run on the lanes of their own, and
 // a lane runs what it is given one after the other. An operation begins when its lane is free and
 // the operations of other lanes that it needs are done. What operations take from each other while
@@ -58,7 +58,8 @@ using Merge = std::vector<Queue>;
 
 struct CellPlan {
   Merge order;
-  // Where both strands wait for each other, as numbers of items played before; blocks alone have them.
+  // Where both strands wait for each other, as numbers of items played before; blocks alone have
+  // them.
   std::vector<size_t> barriers = {};
   double seconds = 0;  // from the start of the cell to its end
   bool exact = true;   // no order of its kind is shorter

@@ -25,9 +25,9 @@ bool SameTimes(const CellItems& a, const CellItems& b) {
                     [](const CellOp& x, const CellOp& y) { return x.seconds == y.seconds; });
 }
 
-// Returns the orders to choose from, the simplest first: the given one if it fits, that one with the
-// embedding at its best place if that is worth it, and the shortest without and with contention.
-// Together they take as much time as one search.
+// Returns the orders to choose from, the simplest first: the given one if it fits, that one with
+// the embedding at its best place if that is worth it, and the shortest without and with
+// contention. Together they take as much time as one search.
 absl::StatusOr<std::vector<CellPlan>> Candidates(const WovenCell& woven, const CostModel& cost) {
   const CellItems slow = SlowedDown(woven, cost);
   const bool contends = !SameTimes(slow, woven.cell);

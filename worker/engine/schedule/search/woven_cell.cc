@@ -167,9 +167,9 @@ int HalfBlockOf(const WeaveLine& line, int layers) {
 // then, and the pace bounds only what forward adds to it. Backward enters a layer behind those of
 // the layers above and of the head. Where layers are computed again they keep little, so that what
 // weight gradients need counts for more: backward then enters attention behind those of the MLP
-// above it, and forward enters the MLP of a layer only when backward has left the MLP that is `pace`
-// layers further up. With sequence parallelism, what a layer keeps outside the products is in
-// shards, and this bound would cost more than it saves.
+// above it, and forward enters the MLP of a layer only when backward has left the MLP that is
+// `pace` layers further up. With sequence parallelism, what a layer keeps outside the products is
+// in shards, and this bound would cost more than it saves.
 void BoundBacklog(int layers, int pace, bool recomputes, bool gathers, WovenCell* woven) {
   const std::vector<WeaveLine>& weights = woven->words[static_cast<size_t>(Queue::kWeights)];
   // By half-block, the weight gradients that must be played for backward to leave it behind.

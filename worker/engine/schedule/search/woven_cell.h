@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A cell of a woven step, as it is searched: with the words that its items are. And as it is played:
-// with its operations in the order of any plan.
+// A cell of a woven step, as it is searched: with the words that its items are. And as it is
+// played: with its operations in the order of any plan.
 
 #include <vector>
 

@@ -204,8 +204,8 @@ TEST(EmitReshardTest, APlanThatLosesAStepIsRefused) {
   }
 }
 
-// A transfer that is not its peers' is found together with their programs; a copy from or to a wrong
-// place by what arrives.
+// A transfer that is not its peers' is found together with their programs; a copy from or to a
+// wrong place by what arrives.
 TEST(EmitReshardTest, MutantsOfProgramsAreFound) {
   const ReshardCase at = CaseOf({2, 2}, {{}, {0}, {}}, {2, 2}, {{0}, {}, {}}, {24, 12, 12});
   const Programs programs = *ProgramsOf(at, PlanOf(at));

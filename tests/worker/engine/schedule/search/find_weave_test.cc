@@ -109,8 +109,9 @@ TEST(FindWeaveTest, BlocksTakeLongerThanEvents) {
   }
 }
 
-// The search of blocks is exact up to kMostBlockItems; no longer ones are of use. By Gbit/s, because
-// all of them together take more than a minute. Each layout has one of these; in full, every one.
+// The search of blocks is exact up to kMostBlockItems; no longer ones are of use. By Gbit/s,
+// because all of them together take more than a minute. Each layout has one of these; in full,
+// every one.
 #ifdef STRETTO_FULL_MATRIX
 constexpr bool kEveryRate = true;
 #else

@@ -13,9 +13,9 @@ class CellMaker {
  public:
   explicit CellMaker(unsigned seed) : random_(seed) {}
 
-  // A cell with these numbers of items in its queues. Strands are chains, some of whose items skip the
-  // collective before them, as those of another slice do. Weight gradients need an item of backward
-  // and stay behind it, and forward has to stay behind some of them. The items of the next
+  // A cell with these numbers of items in its queues. Strands are chains, some of whose items skip
+  // the collective before them, as those of another slice do. Weight gradients need an item of
+  // backward and stay behind it, and forward has to stay behind some of them. The items of the next
   // micro-batch wait for nothing.
   CellItems Make(const PerQueue<int>& sizes) {
     CellItems cell;

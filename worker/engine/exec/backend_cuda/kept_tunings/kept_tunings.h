@@ -14,9 +14,9 @@ namespace stretto {
 // that cannot be stored are still used. Both are logged.
 class KeptTunings {
  public:
-  // Loads the choices for this device and library. With an empty folder, keeps nothing. Others write
-  // under `root`, which contains the folder: no symbolic link there is followed (Confine). An empty
-  // root: only whoever named the folder writes there.
+  // Loads the choices for this device and library. With an empty folder, keeps nothing. Others
+  // write under `root`, which contains the folder: no symbolic link there is followed (Confine). An
+  // empty root: only whoever named the folder writes there.
   KeptTunings(cuda::Tunings tunings, const std::string& folder, const std::string& root);
 
   cuda::Tunings& tunings() { return tunings_; }
