@@ -31,17 +31,31 @@ def weaving(schedules):
     return [s for s in schedules if s["plan"]]
 
 
+def segments_of(row):
+    """What the words of a plan mean in a step: plans can be compared where it is the same."""
+    return [row[key] for key in ("schedule", "micro_batches", "batch", "slices", "splits",
+                                 "sequence_parallel", "defer_wgrads")]
+
+
 def plans_compared(woven):
-    """How much shorter the step is in the found plan than in the one with barriers."""
-    best = {plan: fastest([s for s in woven if s["plan"] == plan]) for plan in ("found", "blocks")}
-    return best["found"] and less_one(over(best["found"], best["blocks"]))
+    """How much shorter the step is in the fastest found plan than in the plan with barriers of the
+    same segments."""
+    barriers = [s for s in woven if s["plan"] == "blocks"]
+
+    def partner(row):
+        return fastest([s for s in barriers if segments_of(s) == segments_of(row)])
+
+    found = fastest([s for s in woven if s["plan"] == "found" and partner(s)])
+    return found and less_one(over(found, partner(found)))
 
 
 def peer_async(report):
+    """The fastest division of the variant."""
     if disturbed.of_peer(report):
         return None
     variants = (report["peer"] or {}).get("variants", [])
-    return next((v for v in variants if v["name"] == "async" and "skipped" not in v), None)
+    return min((v for v in variants if v["name"].split(",")[0] == "async" and "skipped" not in v),
+               key=lambda v: v["t_step"], default=None)
 
 
 def row(name, value, must, aim, where, percent=False):

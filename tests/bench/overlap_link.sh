@@ -13,8 +13,7 @@ usage: tests/bench/overlap_link.sh --gbps RATE [FLAGS] [-- FLAGS OF stretto-benc
 Measures the schedules on a link of RATE Gbit/s (1 or 0.5, say) between two ranks on this machine,
 prints a table and writes JSON. Needs root, two cores, ip, tc, taskset, chrt and python3; 3 GB of memory
 for the default work, a quarter of an hour for all schedules. With tp2 and pp2 it calibrates
-first; if that does not settle, tp2 predicts no step and finds no plan, and pp2 simulates with
-what it measures itself.
+first; if that does not settle, no step is predicted, and no plan is found.
   --gbps RATE         of the link, each direction, frames included
   --json FILE         what was measured (default: overlap.json); the calibration is in FILE.costs
   --layout tp2|pp2|dp2  two ranks that share every layer, and the schedules for them; two stages,
@@ -28,6 +27,7 @@ what it measures itself.
   --family gpt|llama, --layers, --hidden, --heads, --kv-heads, --ffn, --sequence, --vocab N,
   --batch N (tp2) or --micro-batch N (pp2, dp2), --micro-batches N
                       the work, for both
+  --divide A,B        numbers of micro-batches to try for the same sequences, with tp2, for both
   --chunks A,B        numbers of chunks of a stage, with pp2, for both
   --burst-kb N        token bucket of the link, 128 to 1024 (default: 256)
   --bench FILE        stretto-bench (default: build/release/bin/stretto-bench)
@@ -45,7 +45,7 @@ while (($# > 0)); do
     --) shift; only_bench+=("$@"); break ;;
     --gbps | --burst-kb | --json | --peer | --layout | --repeats | --wire | --bench | --schedules | \
       --family | --layers | --hidden | --heads | --kv-heads | --ffn | --sequence | --batch | --vocab | \
-      --micro-batch | --micro-batches | --chunks)
+      --micro-batch | --micro-batches | --divide | --chunks)
       (($# > 1)) || fail 2 "$1: found no value, expected one; see --help" ;;
     *) fail 2 "found argument '$1', expected one of those in --help" ;;
   esac
@@ -73,6 +73,8 @@ is_count "$repeats" || fail 2 "--repeats: found '$repeats', expected a number ab
   fail 2 "--wire: found '$wire', expected f32 with --layout pp2 and a peer, which has no other"
 [[ $layout == pp2 || " ${work[*]} " != *" --chunks "* ]] ||
   fail 2 "--chunks: found with --layout $layout, expected --layout pp2"
+[[ $layout == tp2 || " ${work[*]} " != *" --divide "* ]] ||
+  fail 2 "--divide: found with --layout $layout, expected --layout tp2"
 [[ $wire == f32 || $layout != dp2 ]] ||
   fail 2 "--wire: found '$wire', expected f32 with --layout dp2, which sends gradients alone"
 [[ -z $peer || $peer == torch ]] || fail 2 "--peer: found '$peer', expected torch"

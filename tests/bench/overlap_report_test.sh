@@ -10,14 +10,15 @@ made_up() { # FILE SPREAD SCHEDULES: a report of them; SPREAD of the rounds of t
   python3 - "$@" <<'PYTHON'
 import json, sys
 file, spread, names = sys.argv[1:]
-known = {  # t_overlap, t_simulated, plan
-    "async": ("megatron_async", 16.0, 16.8, None), "row": ("domino_row", 12.0, 12.0, None),
-    "found": ("helix", 10.0, 9.9, "found"), "blocks": ("helix", 10.4, 10.5, "blocks")}
+known = {  # t_overlap, t_simulated, plan, slices
+    "async": ("megatron_async", 16.0, 16.8, None, 1), "row": ("domino_row", 12.0, 12.0, None, 1),
+    "found": ("helix", 10.0, 9.9, "found", 1), "blocks": ("helix", 10.4, 10.5, "blocks", 1),
+    "sliced": ("helix", 10.1, 10.1, "blocks", 2)}
 schedules = []
 for name in names.split(","):
-    schedule, t, simulated, plan = known[name]
+    schedule, t, simulated, plan, slices = known[name]
     schedules.append({
-        "schedule": schedule, "plan": plan, "micro_batches": 4, "batch": 1, "slices": 1,
+        "schedule": schedule, "plan": plan, "micro_batches": 4, "batch": 1, "slices": slices,
         "splits": 1, "sequence_parallel": False, "defer_wgrads": 0, "t_overlap": t,
         "t_simulated": simulated, "t_serial": 18.0, "t_ideal": 9.0, "t_ideal_step": 8.5,
         "t_ideal_phase": 9.5, "t_ideal_pairs": 9.0, "t_comp": 8.0, "t_comp_sliced": 8.0,
@@ -84,6 +85,10 @@ expect "a report of helix alone" exits_with 0 report "$scratch/few"
 expect "what was not measured has no number" figure "speed-up over megatron_async" - at least 1.35
 expect "nor has its other plan" figure "found plan faster than blocks plan, which has barriers" - at least 0 %
 expect "what was measured has" figure "helix, found plan / t_ideal_pairs" 1.111
+made_up "$scratch/segments" 0 found,blocks,sliced
+expect "a report of other slices" exits_with 0 report "$scratch/segments"
+expect "plans are compared on the same segments" \
+  figure "found plan faster than blocks plan, which has barriers" 4.0% at least 0 %
 
 made_up "$scratch/disturbed" 0.2 async,row,found,blocks
 expect "a disturbed run" exits_with 0 report "$scratch/disturbed" "$scratch/peer"

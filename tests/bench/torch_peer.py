@@ -19,6 +19,13 @@ import argparse
 import pathlib
 
 
+def numbers(text):
+    try:
+        return [int(number) for number in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"found '{text}', expected numbers, as 1,4") from None
+
+
 def parse():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -40,6 +47,9 @@ def parse():
     add("--sequence", type=int, default=256)
     add("--batch", type=int, default=8, help="sequences of a micro-batch")
     add("--micro-batches", type=int, default=1, help="of a step")
+    add("--divide", type=numbers, default=[],
+        help="numbers of micro-batches that the sequences of a step are divided into, each measured "
+        "for itself (default: --micro-batches)")
     add("--vocab", type=int, default=512)
     add("--json", type=pathlib.Path, help="also write the JSON here")
     o = parser.parse_args()
@@ -58,6 +68,10 @@ def parse():
         if value % number:
             parser.error(f"{flag}: found {value}, expected a multiple of {of}, {number}")
 
+    for number in o.divide:
+        if number < 1 or o.batch * o.micro_batches % number:
+            parser.error(f"--divide: found {number}, expected a divisor of "
+                         f"{o.batch * o.micro_batches}, the sequences of a step")
     expect_multiple("--hidden", o.hidden, "--heads", o.heads)
     expect_multiple("--heads", o.heads, "--kv-heads", o.kv_heads)
     for flag, value in (("--kv-heads", o.kv_heads), ("--ffn", o.ffn), ("--vocab", o.vocab)):

@@ -24,6 +24,10 @@ expect "keys that ranks cannot share" \
   --ranks 2 --rendezvous . --kv-heads 3
 expect "an MLP that ranks cannot share" refuses "--ffn: found 5, expected a multiple of --ranks, 2" \
   --ranks 2 --rendezvous . --ffn 5
+expect "a division that is not even" \
+  refuses "--divide: found 3, expected a divisor of 8, the sequences of a step" --divide 1,3
+expect "divisions that are no numbers" refuses "--divide: found '1,x', expected numbers" \
+  --divide 1,x
 for peer_of in torch_pipeline torch_replicas; do
   peer=$here/$peer_of.py
   expect "help of $peer_of is no error" exits_with 0 python3 "$peer" --help
@@ -53,6 +57,13 @@ for family in gpt llama; do
     --rendezvous "$scratch/$family"
   expect "the report says its family" grep -q "\"family\": \"$family\"" "$scratch/said"
   wait
+  expect "one rank of divided $family" exits_with 0 "$python" "$peer" "${work[@]}" \
+    --variants eager --divide 1,4
+  expect "each division is in the report" python3 - "$scratch/said" <<'PYTHON'
+import json, sys
+report = json.loads(open(sys.argv[1]).read().strip().splitlines()[-1])
+assert [v["name"] for v in report["variants"]] == ["eager, 1 x 4", "eager, 4 x 1"], report
+PYTHON
   expect "one rank of $family" exits_with 0 "$python" "$peer" "${work[@]}" --variants eager
 done
 for peer_of in torch_pipeline torch_replicas; do

@@ -24,13 +24,15 @@ def wire_dtype(o):
 class Timed:
     """One variant of the step, with parameters and an optimizer of its own."""
 
-    def __init__(self, name, options, shape):
+    def __init__(self, name, options, shape, micro_batches):
         self.name, self.options, self.shape = name, options, shape
         self.wire = Wire(wire_dtype(options), overlap=name == "async")
         self.parameters = parameters(shape, options.ranks, options.rank)
         self.optimizer = torch.optim.AdamW(self.parameters.values(), lr=1e-4, fused=True)
         self.forward = torch.compile(forward) if name == "compile" else forward
-        self.batches = [batch(shape, index) for index in range(options.micro_batches)]
+        self.batches = [batch(shape, index) for index in range(micro_batches)]
+        if options.divide:
+            self.name += f", {micro_batches} x {shape.batch}"
         self.losses, self.samples = [], []
 
     def step(self):
@@ -55,17 +57,23 @@ class Timed:
         t_forward, t_backward, t_step, t_optimizer = map(statistics.median, zip(*timed))
         return {"name": self.name, "t_forward": t_forward, "t_backward": t_backward,
                 "t_step": t_step, "t_optimizer": t_optimizer,
-                "tokens_per_second": self.options.micro_batches * self.shape.tokens / t_step,
+                "tokens_per_second": len(self.batches) * self.shape.tokens / t_step,
                 "loss_first": self.losses[0], "loss_last": self.losses[-1],
                 "samples": timed}  # rows of forward, backward, both, optimizer
 
 
+def divided(o):
+    """(shape, number of micro-batches) of each division of the sequences of a step."""
+    whole = shape_of(o)
+    return [(whole._replace(batch=o.batch * o.micro_batches // number), number)
+            for number in o.divide or [o.micro_batches]]
+
+
 def measure(o):
-    """Variant name to its report, or to the reason why there is none."""
-    shape = shape_of(o)
+    """Reports of the variants, or the reasons why there are none."""
     results, running = {}, []
-    for name in o.variants:
-        variant = Timed(name, o, shape)
+    variants = [(name, Timed(name, o, *of)) for name in o.variants for of in divided(o)]
+    for name, variant in variants:
         try:
             for _ in range(o.warmup):
                 variant.step()
@@ -73,13 +81,15 @@ def measure(o):
             if name != "compile":
                 raise
             lines = str(error).strip().splitlines() or [""]
-            results[name] = {"name": name, "skipped": f"{type(error).__name__}: {lines[0]}"}
+            results[variant] = {"name": variant.name,
+                                "skipped": f"{type(error).__name__}: {lines[0]}"}
             continue
         running.append(variant)
     for _ in range(o.repeats):
         for variant in running:
             variant.step()
-    return results | {variant.name: variant.report() for variant in running}
+    results |= {variant: variant.report() for variant in running}
+    return [results[variant] for _, variant in variants]
 
 
 def run(o):
@@ -104,7 +114,7 @@ def run(o):
         report = {"peer": "torch", "version": torch.__version__, "ranks": o.ranks, "dtype": "f32",
                   "wire": o.wire, **shape_of(o)._asdict(), "micro_batches": o.micro_batches,
                   "loss_expected_first": math.log(o.vocab), "equal_to_one_rank": checked,
-                  "variants": [results[name] for name in o.variants]}
+                  "variants": results}
         text = json.dumps(report)
         if o.json:
             o.json.write_text(text + "\n")

@@ -40,11 +40,7 @@ nlohmann::ordered_json JsonOf(const PipelineOptions& options, const PipelineResu
        {"forward_seconds", result.parts.forward_seconds},
        {"backward_seconds", result.parts.backward_seconds},
        {"transfer_seconds", result.parts.transfer_seconds},
-       {"rested_transfer_seconds", result.parts.rested_seconds},
-       {"computation_loses", result.parts.contention.compute},
-       {"transfer_loses", result.parts.contention.communication},
        {"transfer_over_forward", result.parts.transfer_seconds / result.parts.forward_seconds},
-       {"predicted", options.costs.has_value()},
        {"orders", nlohmann::ordered_json::array()}});
   bench::AddTo(&json, result.rounds);
   for (const OrderResult& order : result.orders) {
@@ -54,33 +50,33 @@ nlohmann::ordered_json JsonOf(const PipelineOptions& options, const PipelineResu
                               {"warm_ups", order.warm_ups},
                               {"step_seconds", order.median()},
                               {"steps", order.steps},
-                              {"simulated_seconds", order.simulated},
                               {"ideal_seconds", order.ideal},
+                              {"simulated_seconds", nullptr},
                               {"activation_bytes", order.activation_bytes}});
+    if (order.simulated) json["orders"].back()["simulated_seconds"] = *order.simulated;
   }
   return json;
 }
 
-std::string TableOf(const PipelineOptions& options, const PipelineResult& result) {
+std::string TableOf(const PipelineOptions&, const PipelineResult& result) {
   const bench::PipelineParts& parts = result.parts;
-  std::string text = absl::StrFormat(
-      "forward %.1f ms, backward %.1f ms, transfer %.1f ms (%.2f of forward)\n"
-      "together, computation loses %.0f %% of its rate and a transfer %.0f %%\n",
-      parts.forward_seconds * 1e3, parts.backward_seconds * 1e3, parts.transfer_seconds * 1e3,
-      parts.transfer_seconds / parts.forward_seconds, parts.contention.compute * 100,
-      parts.contention.communication * 100);
+  std::string text =
+      absl::StrFormat("forward %.1f ms, backward %.1f ms, transfer %.1f ms (%.2f of forward)\n",
+                      parts.forward_seconds * 1e3, parts.backward_seconds * 1e3,
+                      parts.transfer_seconds * 1e3, parts.transfer_seconds / parts.forward_seconds);
   const auto ratio = [&](double value) { return bench::RatioText(value, result.rounds.disturbed); };
   absl::StrAppendFormat(&text, "%-22s %12s %12s %12s %12s %12s\n", "order", "step", "step/ideal",
-                        options.costs ? "predicted" : "simulated", "speed-up", "of model's");
+                        "simulated/t", "speed-up", "of model's");
   const OrderResult* baseline = BaselineOf(result);
   for (const OrderResult& order : result.orders) {
     absl::StrAppendFormat(&text, "%-22s %9.1f ms %12s %12s", order.order.name, order.median() * 1e3,
                           ratio(order.median() / order.ideal),
-                          ratio(order.simulated / order.median()));
+                          order.simulated ? ratio(*order.simulated / order.median()) : "-");
     if (baseline != nullptr) {
       const double measured = baseline->median() / order.median();
-      absl::StrAppendFormat(&text, " %12s %12s", ratio(measured),
-                            ratio(measured / (baseline->simulated / order.simulated)));
+      absl::StrAppendFormat(
+          &text, " %12s %12s", ratio(measured),
+          order.simulated ? ratio(measured / (*baseline->simulated / *order.simulated)) : "-");
     }
     text += "\n";
   }

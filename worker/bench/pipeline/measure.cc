@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Connects the ranks as a job does. A first look at what a step is made of (computation alone, a
-// transfer alone, and what transfers take from computation) decides the warm-ups of the order
-// "slack". Then parity: two steps of each order against two of the serial oracle, which is one for
-// all orders that spread the layers alike. Then rounds, each of which measures the parts again and
-// one step of every order. The simulator gets the medians and times each order.
+// Connects the ranks as a job does. A first look at what a step is made of (computation alone and a
+// transfer alone) decides the warm-ups of the order "slack". Then parity: two steps of each order
+// against two of the serial oracle, which is one for all orders that spread the layers alike. Then
+// rounds, each of which measures the parts again and one step of every order. The simulator finds
+// the ideal from the medians, and predicts each order from costs of another run, if they are given.
 
 #include "worker/bench/pipeline/measure.h"
 
@@ -158,13 +158,8 @@ class Measurement {
     for (const CostTable& table : parts.tables.at(result->order.spread))
       costs.push_back({.table = table});
     ASSIGN_OR_RETURN(result->ideal, Played(plans, costs));
-    const double rate = parts.transfer_bytes / parts.transfer_seconds;
-    const double saved = std::max(0.0, parts.transfer_seconds - parts.rested_seconds);
-    for (CostModel& cost : costs) {
-      cost.interconnect = {.bytes_per_second = rate, .burst_bytes = saved * rate};
-      cost.contention = parts.contention;
-      if (options_.costs) cost = ModelOf(*options_.costs);
-    }
+    if (!options_.costs) return absl::OkStatus();
+    for (CostModel& cost : costs) cost = ModelOf(*options_.costs);
     ASSIGN_OR_RETURN(result->simulated, Played(plans, costs));
     return absl::OkStatus();
   }

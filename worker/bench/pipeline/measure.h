@@ -3,6 +3,7 @@
 // Measures the orders of a pipeline: one process per rank, over real connections.
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,12 +16,12 @@ namespace stretto::bench {
 
 struct OrderResult {
   OrderChoice order;
-  std::string schedule;          // that its stages run
-  std::vector<int> warm_ups;     // by stage
-  std::vector<double> steps;     // of all rounds, in seconds, of the slowest rank
-  double simulated = 0;          // a step of the measured operations on the measured link
-  double ideal = 0;              // the same with transfers that take no time: the bubble alone
-  int64_t activation_bytes = 0;  // that the first stage plans
+  std::string schedule;                  // that its stages run
+  std::vector<int> warm_ups;             // by stage
+  std::vector<double> steps;             // of all rounds, in seconds, of the slowest rank
+  double ideal = 0;                      // by the measured operations, if transfers took no time
+  std::optional<double> simulated = {};  // a step by the costs that were given
+  int64_t activation_bytes = 0;          // that the first stage plans
 
   double median() const;
 };

@@ -12,7 +12,6 @@
 #include "worker/bench/common/rounds.h"
 #include "worker/bench/options/pipeline_options.h"
 #include "worker/bench/ranks/measured_job.h"
-#include "worker/engine/cost/model.h"
 #include "worker/engine/cost/table.h"
 #include "worker/engine/schedule/pipeline/slack.h"
 
@@ -22,10 +21,7 @@ namespace stretto::bench {
 struct PipelineParts {
   double forward_seconds = 0;   // of a micro-batch, in the slowest stage
   double backward_seconds = 0;  // the same
-  double transfer_bytes = 0;    // that cross a boundary for a micro-batch
-  double transfer_seconds = 0;  // of these, alone, on a link whose bucket was drained
-  double rested_seconds = 0;    // the same after a pause as long as the transfer
-  Contention contention;        // between computation and a transfer, mean of both ends
+  double transfer_seconds = 0;  // of a micro-batch, alone, on a link whose bucket was drained
   std::map<Spread, std::vector<CostTable>> tables;  // of each rank
   std::vector<StageSeconds> seconds;  // by rank, without `delayed`, of the first spread
 };
@@ -64,19 +60,14 @@ class PartsMeasurement {
   // That of the fewest chunks.
   Computed& first() { return computed_.begin()->second; }
   absl::Status MeasureComputation(Computed* computed);
-  absl::StatusOr<double> TransferAlone();
-  absl::Status MeasureTransfers();
-  absl::Status MeasureContention();
+  absl::Status MeasureTransfer();
   int64_t TransferCount() const;
-  absl::StatusOr<std::vector<Interval>> Transfers(int count);
 
   const PipelineOptions& options_;
   MeasuredJob& job_;
   std::map<Spread, Computed> computed_;
-  std::vector<float> payload_;  // of a transfer
-  // Of this rank, by round.
-  std::vector<double> drained_, rested_;
-  std::vector<double> computation_loses_, transfer_loses_;  // shares of their rates
+  std::vector<float> payload_;     // of a transfer
+  std::vector<double> transfers_;  // seconds on this rank, by round; 0 on ranks of other stages
 };
 
 }  // namespace stretto::bench

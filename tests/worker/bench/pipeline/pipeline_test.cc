@@ -21,23 +21,16 @@ TEST_F(PipelineCommandTest, EveryOrderPassesParityAndHasAllFigures) {
               HasSubstr("1f1b, warm-ups 2 1: 2 steps bitwise equal to the serial oracle"));
   const Json result = Json::parse(Printed("json"));
   EXPECT_EQ(result["work"]["micro_batches"], 6);
-  for (const char* key :
-       {"forward_seconds", "backward_seconds", "transfer_seconds", "rested_transfer_seconds"})
+  for (const char* key : {"forward_seconds", "backward_seconds", "transfer_seconds"})
     EXPECT_GT(result[key], 0) << key;
-  for (const char* key : {"computation_loses", "transfer_loses"}) {
-    EXPECT_GE(result[key], 0) << key;
-    EXPECT_LT(result[key], 1) << key;
-  }
   ASSERT_EQ(result["orders"].size(), 5u);
   EXPECT_EQ(result["orders"][0]["warm_ups"], Json::parse("[2, 1]"));
   EXPECT_EQ(result["orders"][4]["order"], "slack");
   for (const Json& order : result["orders"]) {
     EXPECT_GE(order["steps"].size(), 2u);  // more where other work disturbed them
-    for (const char* key :
-         {"step_seconds", "simulated_seconds", "ideal_seconds", "activation_bytes"}) {
+    for (const char* key : {"step_seconds", "ideal_seconds", "activation_bytes"})
       EXPECT_GT(order[key], 0) << key;
-    }
-    EXPECT_GE(order["simulated_seconds"], order["ideal_seconds"]);
+    EXPECT_EQ(order["simulated_seconds"], nullptr);  // without costs, nothing is predicted
   }
 }
 
@@ -92,7 +85,6 @@ TEST_F(FoldedTest, FoldedStagesAreMeasuredBesideOtherOrders) {
   for (size_t order : {1, 3}) EXPECT_EQ(result["orders"][order]["chunks"], 2);
   for (const Json& order : result["orders"]) {
     EXPECT_GE(order["steps"].size(), 2u);  // more where other work disturbed them
-    EXPECT_GE(order["simulated_seconds"], order["ideal_seconds"]);
     EXPECT_GT(order["ideal_seconds"], 0);
   }
 }
