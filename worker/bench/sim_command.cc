@@ -202,7 +202,7 @@ int SimCommand(const std::vector<std::string>& arguments, std::ostream& out, std
       RunSim(options->spec, CostOf(*options, options->spec), options->find_plan);
   if (!figures.ok()) return bench::ExitCodeOf(bench::NameFlags(figures.status()), err);
   if (options->print_plan) {
-    out << PlayedPlans(*options, figures->cells);
+    PrintPlayedPlans(*options, figures->cells, out, err);
     return 0;
   }
   if (options->json) {

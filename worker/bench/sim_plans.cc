@@ -2,8 +2,10 @@
 #include "worker/bench/sim_plans.h"
 
 #include <nlohmann/json.hpp>
+#include <ostream>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 
 namespace stretto {
 
@@ -19,8 +21,14 @@ std::string CellName(const FoundWeave& cell) {
   return absl::StrCat("f", cell.plan.forward_chunk, "|b", cell.plan.backward_chunk);
 }
 
-std::string PlayedPlans(const SimOptions& options, const std::vector<FoundWeave>& cells) {
-  return PrintWeaves(cells, options.find_plan ? &FoundWeave::plan : &FoundWeave::given_plan);
+void PrintPlayedPlans(const SimOptions& options, const std::vector<FoundWeave>& cells,
+                      std::ostream& out, std::ostream& err) {
+  out << PrintWeaves(cells, options.find_plan ? &FoundWeave::plan : &FoundWeave::given_plan);
+  for (const FoundWeave& cell : cells) {
+    const double seconds = options.find_plan ? cell.seconds : cell.given_seconds;
+    err << absl::StrFormat("cell %s: %.3f ms, %.3f of the lower bound of all plans\n",
+                           CellName(cell), seconds * 1e3, seconds / cell.lower_bound);
+  }
 }
 
 nlohmann::ordered_json CellJson(const SimOptions& options, const FoundWeave& cell) {

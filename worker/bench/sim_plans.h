@@ -2,6 +2,7 @@
 #pragma once
 // The weave plans of cells in the reports of `stretto-bench sim`.
 
+#include <iosfwd>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
@@ -20,8 +21,10 @@ const char* PlayedPlanName(const SimOptions& options);
 // "f0|b1", as in a plan.
 std::string CellName(const FoundWeave& cell);
 
-// Returns the text of the played plans.
-std::string PlayedPlans(const SimOptions& options, const std::vector<FoundWeave>& cells);
+// Writes the text of the played plans to `out`, and a line for each of them to `err`: the time of
+// its cell, and that over the lower bound of all plans.
+void PrintPlayedPlans(const SimOptions& options, const std::vector<FoundWeave>& cells,
+                      std::ostream& out, std::ostream& err);
 
 // Returns times and the found plan of a cell.
 nlohmann::ordered_json CellJson(const SimOptions& options, const FoundWeave& cell);

@@ -159,7 +159,7 @@ int PrintPipelines(const SimOptions& options, std::ostream& out, std::ostream& e
     tables.push_back({.stages = specs.front().pp_size, .orders = *std::move(orders)});
   }
   if (options.print_plan) {
-    out << PlayedPlans(options, tables.front().orders.front().cells);
+    PrintPlayedPlans(options, tables.front().orders.front().cells, out, err);
     return 0;
   }
   if (options.json) {

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -108,6 +109,11 @@ TEST(SimCommandTest, APlanIsPrintedAndReadFromAFile) {
   const SimRun printed = Sim(flags + " --plan found --print-plan");
   EXPECT_EQ(printed.code, 0) << printed.err;
   EXPECT_EQ(printed.out, found["cell"]["found_plan"]);
+  const double seconds = found["cell"]["found_seconds"],
+               bound = found["cell"]["lower_bound_seconds"];
+  EXPECT_EQ(printed.err,
+            absl::StrFormat("cell f0|b0: %.3f ms, %.3f of the lower bound of all plans\n",
+                            seconds * 1e3, seconds / bound));
   const std::string file = FileWith(printed.out);
   const nlohmann::json read = Figures(flags + " --plan " + file);
   EXPECT_EQ(read["step_seconds"], found["step_seconds"]);

@@ -168,6 +168,8 @@ TEST(SimPipelineCommandTest, PlansOfFoldedCellsArePrintedAndReadFromAFile) {
   EXPECT_EQ(none.code, 0) << none.err;
   EXPECT_THAT(none.out,
               MatchesRegex("weave f0\\|b1 pace=1\n(.|\n)*\nweave f1\\|b0 pace=1\n(.|\n)*"));
+  EXPECT_THAT(none.err, MatchesRegex("cell f0\\|b1: [^\n]* of the lower bound of all plans\n"
+                                     "cell f1\\|b0: [^\n]* of the lower bound of all plans\n"));
   EXPECT_NE(found.out, none.out);
   const std::string file = ::testing::TempDir() + "/folded.plan";
   for (const auto& [printed, flags] : {std::pair{none, ""}, {found, " --plan found"}}) {
