@@ -77,8 +77,10 @@ std::vector<Layout> WovenLayouts() {
 
 // As many ranks as a node has GPUs, each with one head.
 TEST(HelixTest, EightRanksHaveTheBitsOfTheirSerialOracle) {
-  for (Family family : {Family::kGpt, Family::kLlama}) {
+  int turn = 0;
+  for (Recompute recompute : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
     for (bool sequence_parallel : {false, true}) {
+      const Family family = turn % 4 < 2 ? Family::kGpt : Family::kLlama;
       ModelSpec model = ModelOf(family);
       model.hidden = 32;
       model.heads = 8;
@@ -86,9 +88,12 @@ TEST(HelixTest, EightRanksHaveTheBitsOfTheirSerialOracle) {
       const Layout layout = {.family = family,
                              .schedule = "helix",
                              .tp_size = 8,
-                             .slices = {1, 1},
+                             .slices = turn % 3 == 0 ? std::vector<int>{2} : std::vector{1, 1},
                              .sequence_parallel = sequence_parallel,
+                             .recompute = recompute,
+                             .dropout = turn % 2 == 1 ? 0.1 : 0,
                              .micro_batches = 3};
+      ++turn;
       const EngineSpec spec = stretto::SpecOf(layout, model);
       const Result oracle = Train(spec, {.variant = Variant::kSerialOracle, .steps = 2});
       ExpectSameBits(oracle, Train(spec, {.steps = 2, .max_delay = absl::Microseconds(150)}));
@@ -127,14 +132,23 @@ INSTANTIATE_TEST_SUITE_P(Folded, BitwiseOracleTest, ::testing::ValuesIn(FoldedLa
 
 // Without a second stage, the order of two chunks is helix in halves.
 TEST(FoldedTest, OneStageIsBitwiseEqualToHelix) {
-  for (bool sequence_parallel : {false, true}) {
-    const Layout helix = {.schedule = "helix",
-                          .slices = {2},
-                          .sequence_parallel = sequence_parallel,
-                          .micro_batches = 4,
-                          .layers = 4};
-    const Options options = {.steps = 3, .gradients_of_step = 0};
-    ExpectSameBits(Train(SpecOf(InOrder(helix, "folded")), options), Train(SpecOf(helix), options));
+  const Options options = {.steps = 3, .gradients_of_step = 0};
+  int turn = 0;
+  for (Recompute recompute : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
+    for (bool sequence_parallel : {false, true}) {
+      const Layout helix = {.family = turn % 4 < 2 ? Family::kGpt : Family::kLlama,
+                            .schedule = "helix",
+                            .slices = turn % 3 == 0 ? std::vector<int>{2} : std::vector{1, 1},
+                            .sequence_parallel = sequence_parallel,
+                            .recompute = recompute,
+                            .dropout = turn % 2 == 1 ? 0.1 : 0,
+                            .micro_batches = 4,
+                            .layers = 4};
+      ++turn;
+      SCOPED_TRACE(Describe(helix));
+      ExpectSameBits(Train(SpecOf(InOrder(helix, "folded")), options),
+                     Train(SpecOf(helix), options));
+    }
   }
 }
 

@@ -52,9 +52,13 @@ std::vector<Layout> GlooLayouts() {
     layouts.push_back(helix);
     layouts.back().dp_size = 2;
     layouts.back().zero = 1;
-    layouts.push_back(helix);
-    layouts.back().pp_size = 2;
-    layouts.back() = InOrder(layouts.back(), "folded");
+    for (Recompute recompute : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
+      layouts.push_back(helix);
+      layouts.back().recompute = recompute;
+      layouts.push_back(layouts.back());
+      layouts.back().pp_size = 2;
+      layouts.back() = InOrder(layouts.back(), "folded");
+    }
   }
   return layouts;
 }

@@ -55,9 +55,10 @@ class WovenStep {
   }
 
   // Adds the plan that is found at these costs.
-  void Expect(const CostModel& cost, int pace, const std::string& where, Largest* largest) const {
+  void Expect(const CostModel& cost, int pace, const std::string& where, Largest* largest,
+              WeaveForm form = WeaveForm::kEvents) const {
     EngineSpec spec = spec_;
-    spec.schedule.weave = PrintWeavePlan(Find(given_, cost, pace).plan);
+    spec.schedule.weave = PrintWeavePlan(Find(given_, cost, pace, form).plan);
     const double found = ActivationsOf(spec);
     const double bound = sync_ * (1 + 2.0 / layout_.layers) + layer_;
     EXPECT_LE(found / bound, 1) << Describe(layout_) << " pace " << pace << where;
@@ -74,9 +75,9 @@ class WovenStep {
   double layer_ = 0;  // added to the bound
 };
 
-class FoundMemoryTest : public testing::TestWithParam<int> {};
+class FoundMemoryOfLayersTest : public testing::TestWithParam<int> {};
 
-TEST_P(FoundMemoryTest, IsAtMostTwoLayersMoreThanMegatronSync) {
+TEST_P(FoundMemoryOfLayersTest, IsAtMostTwoLayersMoreThanMegatronSync) {
   const int layers = GetParam();
   Largest largest;
   for (const Layout& layout : ManyHelices(layers)) {
@@ -90,7 +91,7 @@ TEST_P(FoundMemoryTest, IsAtMostTwoLayersMoreThanMegatronSync) {
   Say(absl::StrCat(layers, " layers"), largest);
 }
 
-INSTANTIATE_TEST_SUITE_P(Layers, FoundMemoryTest, testing::Values(2, 8, 24, 96));
+INSTANTIATE_TEST_SUITE_P(Layers, FoundMemoryOfLayersTest, testing::Values(2, 8, 24, 96));
 
 // Layers and pace.
 class FoundMemoryAtAPaceTest : public testing::TestWithParam<std::tuple<int, int>> {};
@@ -114,6 +115,32 @@ TEST_P(FoundMemoryAtAPaceTest, IsAtMostTwoLayersMoreThanMegatronSync) {
 
 INSTANTIATE_TEST_SUITE_P(Layers, FoundMemoryAtAPaceTest,
                          testing::Combine(testing::Values(2, 8), testing::Values(0, 1)));
+
+// Without collectives, and with shorter products beside them.
+TEST(FoundMemoryTest, HoldsForOtherTpSizes) {
+  Largest largest;
+  for (Layout layout : ManyHelices(8)) {
+    for (int tp_size : {1, 4}) {
+      layout.tp_size = tp_size;
+      WovenStep(layout).Expect(LargeCosts(0.5), 1, absl::StrCat(" TP ", tp_size), &largest);
+    }
+  }
+  Say("TP 1 and 4", largest);
+}
+
+TEST(FoundMemoryTest, HoldsWithBarriers) {
+  Largest largest;
+  for (int layers : {1, 2}) {
+    for (const Layout& layout : ManyHelices(layers)) {
+      // Half of kMostBlockLayers, because the time of this search grows fast.
+      if (layers * std::ssize(layout.slices) > kMostBlockLayers / 2) continue;
+      const WovenStep woven(layout);
+      for (double gbps : {0.25, 1.0})
+        woven.Expect(LargeCosts(gbps), 1, " with barriers", &largest, WeaveForm::kBlocks);
+    }
+  }
+  Say("with barriers", largest);
+}
 
 }  // namespace
 }  // namespace stretto
