@@ -122,8 +122,7 @@ double OptimizerConfig::LearningRateAt(int64_t step) const {
 }
 
 absl::StatusOr<JobConfig> ConfigFrom(const v1alpha1::AttachResponse& task, Rank rank) {
-  // Names of the job are checked below. Whatever they lead to later is opened beneath these
-  // folders.
+  // Names of the job are checked below. What they name is opened later, and only in these folders.
   Confine(task.data_root(), Links::kBeneath);
   Confine(task.checkpoint_root(), Links::kBeneath);
   Confine(task.run_folder(), Links::kNone);
