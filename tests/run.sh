@@ -29,8 +29,8 @@ for argument in "$@"; do
   esac
 done
 
-# clang-tidy is clang without code generation: it reports what the compiler would, so nothing else is compiled but the
-# messages, whose generated headers the sources include. The tests are not tidied. nvcc's sources are none of clang's.
+# clang-tidy is clang without code generation: it reports what the compiler would, so nothing is compiled but what makes sources
+# and headers, messages for example. The tests are not tidied. nvcc's sources are none of clang's.
 run_lint() {
   deploy/install_packages.sh --with-tests --with-lint
   mkdir -p build
