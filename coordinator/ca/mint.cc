@@ -141,7 +141,7 @@ absl::Status AddRevoked(X509_CRL* list, const RevokedSerial& revoked) {
       X509_CRL_add0_revoked(list, entry.get()) != 1) {
     return Failed("make a revocation list");
   }
-  entry.release();  // the list owns it
+  static_cast<void>(entry.release());  // the list owns it
   return absl::OkStatus();
 }
 

@@ -79,7 +79,7 @@ class RealSurroundings final : public Surroundings {
     // the peer's kernel keeps would follow; a MiB of it can become a hundred. This resets the
     // connection.
     const sockaddr nobody = {.sa_family = AF_UNSPEC, .sa_data = {}};
-    connect(copy.get(), &nobody, sizeof nobody);
+    static_cast<void>(connect(copy.get(), &nobody, sizeof nobody));
   }
 };
 

@@ -100,21 +100,21 @@ absl::Status SetSteps(const std::string& worker, const v1alpha1::Inspection& fou
 }  // namespace
 
 void CreateAndLook(Hub& hub, const v1alpha1::CreateJobRequest& request, const Call& call,
-                   v1alpha1::Job* job, std::function<void(const absl::Status&)> done) {
+                   v1alpha1::Job* job, const std::function<void(const absl::Status&)>& done) {
   const absl::Status status = CreateJob(hub, request, call, job);
   if (!status.ok() || !request.validate_only()) return done(status);
-  InspectJob(hub, job, std::move(done));
+  InspectJob(hub, job, done);
 }
 
 void CreateJobOfEpochs(Hub& hub, const v1alpha1::CreateJobRequest& request, const Call& call,
-                       v1alpha1::Job* job, std::function<void(const absl::Status&)> done) {
+                       v1alpha1::Job* job, const std::function<void(const absl::Status&)>& done) {
   // A repetition has the steps that were counted for the job that it made, whatever the data is
   // now.
   const auto made = hub.FindJob(request.job_id());
   if (made && !request.request_id().empty() && made->request_id == request.request_id()) {
     v1alpha1::CreateJobRequest counted = request;
     counted.mutable_job()->mutable_spec()->set_steps(made->total_steps);
-    return CreateAndLook(hub, counted, call, job, std::move(done));
+    return CreateAndLook(hub, counted, call, job, done);
   }
   // Everything else is checked before a worker is asked, with as many steps as there may be.
   v1alpha1::CreateJobRequest trial = request;
@@ -135,10 +135,11 @@ void CreateJobOfEpochs(Hub& hub, const v1alpha1::CreateJobRequest& request, cons
     CreateAndLook(hub, counted, call, job, done);
   };
   if (Ask(hub, checked, create)) return;
-  CreateAndLook(hub, request, call, job, std::move(done));  // is refused unless it has steps
+  CreateAndLook(hub, request, call, job, done);  // is refused unless it has steps
 }
 
-void InspectJob(Hub& hub, v1alpha1::Job* job, std::function<void(const absl::Status&)> done) {
+void InspectJob(Hub& hub, v1alpha1::Job* job,
+                const std::function<void(const absl::Status&)>& done) {
   if (Ask(hub, *job, [job, done](const std::string& worker, const v1alpha1::Inspection& found) {
         done(Conclude(worker, found, job));
       })) {

@@ -106,10 +106,10 @@ class JobServiceImpl final : public v1alpha1::JobService::CallbackService {
                        {.name = absl::StrCat("jobs/", request->job_id()),
                         .request_id = request->request_id(),
                         .changes = !request->validate_only()},
-                       [this, request, job](const Call& call, Finish finish) {
+                       [this, request, job](const Call& call, const Finish& finish) {
                          if (request->job().spec().epochs() > 0)
-                           return CreateJobOfEpochs(hub_, *request, call, job, std::move(finish));
-                         CreateAndLook(hub_, *request, call, job, std::move(finish));
+                           return CreateJobOfEpochs(hub_, *request, call, job, finish);
+                         CreateAndLook(hub_, *request, call, job, finish);
                        });
   }
   ServerUnaryReactor* GetJob(CallbackServerContext* context, const v1alpha1::GetJobRequest* request,

@@ -155,8 +155,7 @@ class Logs final : public WriteStream<StreamJobLogsResponse>, public RunFilePort
       return Close(FieldError("rank", absl::StrCat("found ", request_.rank(), ", expected 0 to ",
                                                    record->world_size() - 1)));
     }
-    if (absl::Status known = RefuseUnknownFields(request_); !known.ok())
-      return Close(std::move(known));
+    if (const absl::Status known = RefuseUnknownFields(request_); !known.ok()) return Close(known);
     if (const auto filter = LineFilter::Make(request_.selection()); !filter.ok()) {
       // The message begins with the field.
       const std::pair<std::string, std::string> fault =

@@ -35,7 +35,7 @@ grpc::ServerUnaryReactor* OnLoopLater(Hub& hub, grpc::CallbackServerContext* con
     reactor->Finish(ToGrpcStatus(status));
   };
   hub.loop().Post(
-      [&hub, context, call, finish, body = std::move(body)] {
+      [context, call, finish, body = std::move(body)] {
         // A flood of calls that are reset would keep those behind them waiting.
         if (context->IsCancelled()) return finish(absl::CancelledError("the caller has gone"));
         if (call->method.scope == Scope::kEveryProject) {

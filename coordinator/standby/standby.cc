@@ -94,8 +94,8 @@ absl::Status CheckEtcdFlags(const EtcdFlags& flags) {
 absl::StatusOr<MoveReport> MoveState(const EtcdFlags& flags, const std::string& state_dir,
                                      const std::string& path, bool to_etcd) {
   RETURN_IF_ERROR(CheckEtcdFlags(flags));
-  ASSIGN_OR_RETURN(std::vector<std::string> endpoints, ParseAddressList(flags.endpoints));
-  ASSIGN_OR_RETURN(const auto client, EtcdClient::Connect(std::move(endpoints), flags.tls));
+  ASSIGN_OR_RETURN(const std::vector<std::string> endpoints, ParseAddressList(flags.endpoints));
+  ASSIGN_OR_RETURN(const auto client, EtcdClient::Connect(endpoints, flags.tls));
   const LeaderOptions options{
       .prefix = flags.prefix, .address = "a move of the state", .ttl = flags.leader_lease};
   absl::StatusOr<Campaign> campaign =
@@ -139,9 +139,9 @@ absl::StatusOr<std::unique_ptr<Leader>> AwaitLeadership(const EtcdFlags& flags,
                                                         monitoring::Readiness& readiness,
                                                         const std::function<void(int)>& announce) {
   RETURN_IF_ERROR(CheckEtcdFlags(flags));
-  ASSIGN_OR_RETURN(std::vector<std::string> endpoints, ParseAddressList(flags.endpoints));
+  ASSIGN_OR_RETURN(const std::vector<std::string> endpoints, ParseAddressList(flags.endpoints));
   auto leader = std::make_unique<Leader>();
-  ASSIGN_OR_RETURN(leader->client, EtcdClient::Connect(std::move(endpoints), flags.tls));
+  ASSIGN_OR_RETURN(leader->client, EtcdClient::Connect(endpoints, flags.tls));
   ASSIGN_OR_RETURN(auto refusals, service::RefusalServer::Start(server));
   leader->listen =
       absl::StrCat(server.listen.substr(0, server.listen.rfind(':')), ":", refusals->port());

@@ -60,11 +60,12 @@ absl::StatusOr<FoundCheckpoint> TakeFirstValid(const std::string& job_folder, Sc
     const bool own = rename && RunOfDamaged(folder.path) == owner;
     RETURN_IF_ERROR(PassOver(job_folder, folder, why, own, &found));
   }
-  for (auto& [folder, manifest] : scan.candidates) {
+  for (StoredCheckpoint& candidate : scan.candidates) {
+    const JobEntry& folder = candidate.folder;
     const absl::Status status = check ? check(folder.path) : Checkpoint::Open(folder.path).status();
     if (status.ok()) {
       found.folder = folder.path;
-      found.manifest = std::move(manifest);
+      found.manifest = std::move(candidate.manifest);
       return found;
     }
     if (!IsBad(status)) return status;

@@ -45,15 +45,16 @@ void NoteLost(const Mapping& mapping) {
   told.store(true);
 }
 
-// Puts zeros in place of the pages of a mapped file from `address` on.
-bool Replace(uintptr_t address) {
+// Puts zeros in place of the pages of a mapped file from `at` on.
+bool Replace(void* at) {
+  const auto address = reinterpret_cast<uintptr_t>(at);
   const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   for (const Mapping* mapping = mappings.load(); mapping != nullptr; mapping = mapping->next) {
     const uintptr_t begin = mapping->begin.load();
     const uintptr_t end = begin + mapping->size.load();
     if (begin == 0 || address < begin || address >= end) continue;
-    const uintptr_t from = address - address % page;
-    void* const zeros = ::mmap(reinterpret_cast<void*>(from), end - from, PROT_READ,
+    const uintptr_t into = address % page;
+    void* const zeros = ::mmap(static_cast<char*>(at) - into, end - (address - into), PROT_READ,
                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
     if (zeros == MAP_FAILED) return false;
     NoteLost(*mapping);
@@ -64,7 +65,7 @@ bool Replace(uintptr_t address) {
 
 void OnBusError(int signal, siginfo_t* info, void*) {
   const int error = errno;
-  if (info->si_code != BUS_ADRERR || !Replace(reinterpret_cast<uintptr_t>(info->si_addr))) {
+  if (info->si_code != BUS_ADRERR || !Replace(info->si_addr)) {
     // The instruction is tried again, and the signal then ends the process as it always did.
     ::signal(signal, SIG_DFL);
   }

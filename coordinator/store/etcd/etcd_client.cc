@@ -97,9 +97,8 @@ struct EtcdClient::Endpoint {
   const std::unique_ptr<api::Lease::Stub> lease;
 };
 
-absl::StatusOr<std::unique_ptr<EtcdClient>> EtcdClient::Connect(std::vector<std::string> endpoints,
-                                                                const tls::Files& files,
-                                                                const Clock& clock) {
+absl::StatusOr<std::unique_ptr<EtcdClient>> EtcdClient::Connect(
+    const std::vector<std::string>& endpoints, const tls::Files& files, const Clock& clock) {
   ASSIGN_OR_RETURN(const std::shared_ptr<grpc::ChannelCredentials> credentials, Credentials(files));
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);

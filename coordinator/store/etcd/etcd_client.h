@@ -68,9 +68,9 @@ class EtcdClient {
   // `endpoints` are of the form HOST:PORT, at least one. TLS if `files` has a CA, and with a
   // certificate of ours if it has one. The files are read once. Errors: those of CheckClientFiles.
   // The time of a call passes on the monotonic clock of `clock`, which is borrowed.
-  static absl::StatusOr<std::unique_ptr<EtcdClient>> Connect(std::vector<std::string> endpoints,
-                                                             const tls::Files& files,
-                                                             const Clock& clock = Clock::Real());
+  static absl::StatusOr<std::unique_ptr<EtcdClient>> Connect(
+      const std::vector<std::string>& endpoints, const tls::Files& files,
+      const Clock& clock = Clock::Real());
   ~EtcdClient();
   EtcdClient(const EtcdClient&) = delete;
   EtcdClient& operator=(const EtcdClient&) = delete;

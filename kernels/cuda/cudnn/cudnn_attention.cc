@@ -65,8 +65,9 @@ class CudnnPlan final : public AttentionPlan {
                                        : int64_t{kCudaWorkspaceBytes};
     absl::StatusOr<SdpaPlan> plan =
         SdpaPlan::Make({.handle = handle_.get(), .capability = capability_}, pass, room);
-    if (plan.ok()) plans_.emplace(sequences, *std::move(plan));
-    return plan.status();
+    if (!plan.ok()) return plan.status();
+    plans_.emplace(sequences, *std::move(plan));
+    return absl::OkStatus();
   }
 
   // Returns the plan for that many sequences, or the one for one sequence where there is none.
@@ -87,8 +88,8 @@ class CudnnPlan final : public AttentionPlan {
 
   void* WorkspaceOf(const AttentionTensors& tensors) const {
     if (tensors.scratch.data == nullptr) return workspace_;
-    const auto address = reinterpret_cast<uintptr_t>(tensors.scratch.data);
-    return reinterpret_cast<void*>((address + kAlignment - 1) / kAlignment * kAlignment);
+    const uintptr_t behind = reinterpret_cast<uintptr_t>(tensors.scratch.data) % kAlignment;
+    return static_cast<char*>(tensors.scratch.data) + (kAlignment - behind) % kAlignment;
   }
 
   const std::shared_ptr<cudnnContext> handle_;  // before the plans, which end first

@@ -34,19 +34,19 @@ template <class Sample>
 TimedProgram Timed(std::string name, std::vector<Sample>* samples,
                    std::function<absl::Status()> time,
                    std::function<double(const Sample&)> seconds) {
-  return {.name = std::move(name),
-          .time = std::move(time),
-          .seconds =
-              [samples, seconds = std::move(seconds)] {
-                std::vector<double> times;
-                for (const Sample& sample : *samples) times.push_back(seconds(sample));
-                return times;
-              },
-          .keep =
-              [samples](absl::Span<const size_t> kept) {
-                std::vector<Sample> all = std::exchange(*samples, {});
-                for (size_t i : kept) samples->push_back(std::move(all[i]));
-              }};
+  TimedProgram program;
+  program.name = std::move(name);
+  program.time = std::move(time);
+  program.seconds = [samples, seconds = std::move(seconds)] {
+    std::vector<double> times;
+    for (const Sample& sample : *samples) times.push_back(seconds(sample));
+    return times;
+  };
+  program.keep = [samples](absl::Span<const size_t> kept) {
+    std::vector<Sample> all = std::exchange(*samples, {});
+    for (size_t i : kept) samples->push_back(std::move(all[i]));
+  };
+  return program;
 }
 
 // What became of the samples.

@@ -58,7 +58,7 @@ constexpr char kSimExamples[] =
 constexpr int kMaxRanks = 4096;
 
 // Takes the link, the contention and the times of a calibration in place of those of the flags.
-absl::StatusOr<CostModel> CalibratedCosts(CostModel cost, const std::string& file) {
+absl::StatusOr<CostModel> CalibratedCosts(const CostModel& cost, const std::string& file) {
   ASSIGN_OR_RETURN(const std::optional<CostProfile> profile, bench::ReadCosts(file));
   CostModel measured = ModelOf(*profile);
   measured.machine = cost.machine;
@@ -83,7 +83,7 @@ absl::StatusOr<CostModel> CostsOf(const SimFlags& f) {
   cost.contention = {.compute = f.contention, .communication = f.link_contention};
   if (!f.costs.empty()) {
     ASSIGN_OR_RETURN(const std::string text, TextOf("--costs", f.costs));
-    if (absl::StartsWith(text, kCostsTitle)) return CalibratedCosts(std::move(cost), f.costs);
+    if (absl::StartsWith(text, kCostsTitle)) return CalibratedCosts(cost, f.costs);
     absl::StatusOr<CostTable> table = absl::StartsWith(text, bench::kTraceTitle)
                                           ? bench::CostsOfTrace(text)
                                           : CostTable::Parse(text);

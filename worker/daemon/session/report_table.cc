@@ -186,7 +186,7 @@ bool ReportTable::Rewind(const RankKey& key, int64_t acked_sequence) {
     Report death = rank.recent.back();
     death.set_sequence(acked_sequence + 1);
     rank.seen = acked_sequence + 1;
-    rank.recent.assign(1, std::move(death));
+    rank.recent.assign(1, death);
   }
   rank.sent = acked_sequence;
   rank.ahead.clear();
