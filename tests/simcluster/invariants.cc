@@ -94,7 +94,7 @@ void ClusterSim::CheckHeard(const RankRecord& rank, const RankKey& key) {
 void ClusterSim::NoteHeld(const WorkerRegistered& event) {
   std::set<RankKey> held;
   for (const HeldRank& rank : event.held) {
-    if (rank.alive) held.emplace(rank.job_uid, rank.epoch.value(), rank.rank.value());
+    if (rank.alive) held.insert({rank.job_uid, rank.epoch.value(), rank.rank.value()});
   }
   for (const auto& [uid, seen] : seen_) {
     for (size_t rank = 0; rank < seen.workers.size(); ++rank) {

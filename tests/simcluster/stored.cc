@@ -95,7 +95,7 @@ void ClusterSim::RestartCoordinator() {
     if (IsEnded(job.state)) ended_.emplace(job.id, job);
     for (size_t i = 0; i < job.ranks.size(); ++i) {
       if (job.ranks[i].state == RankState::kLost)
-        lost_.emplace(job.uid, job.epoch.value(), static_cast<int32_t>(i));
+        lost_.insert({job.uid, job.epoch.value(), static_cast<int32_t>(i)});
     }
   }
   stored_epoch_ = loaded->epoch.last;

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "coordinator/core/hang.h"
 #include "tests/coordinator/core/still_ranks.h"
 

@@ -108,7 +108,8 @@ TEST_F(ReplicasTest, PartsOfReplicasAreComparedWithinOne) {
   for (const auto& [name, found_by] : std::map<std::string, bool>{
            {"layers.0.mlp.fc1.weight", false}, {"layers.0.ln2.weight", true}}) {
     std::vector<absl::Status> found(4);
-    OnRanks([&](const JobConfig& config, RankEngine& engine, Communicator& control) {
+    // clang 14 captures no binding by a default.
+    OnRanks([&, &name = name](const JobConfig& config, RankEngine& engine, Communicator& control) {
       absl::Status& mine = found[config.rank.position()];
       mine = CheckReplicas(config.engine, engine, control);
       EXPECT_TRUE(mine.ok()) << mine;
