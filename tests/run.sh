@@ -7,8 +7,8 @@
 #
 #   --fast        without the tests labelled slow
 #   --full        also parity of every combination of schedule, layout and model (3,456 cases), the tables of faults
-#                 and of attacks, 20,000 executions of each fuzz target, cuDNN's plans for every number of ranks, the page
-#                 in a browser, the container images, and the Kubernetes manifests on a real API server
+#                 and of attacks, 20,000 executions of each fuzz target, the page in a browser, the container images,
+#                 and the Kubernetes manifests on a real API server
 #   --sanitizers  also the unit tests under address, undefined-behaviour and thread sanitizers
 #   --lint        instead of the tests: the tidy rules, every source through clang with -Wthread-safety -Werror, and the
 #                 products through clang-tidy (.clang-tidy)
