@@ -3,19 +3,22 @@
 # The path of somebody new to Stretto, as it is documented: quickstart, watching, a picture of a step, the page, the Python
 # client, dashboards, the package in a clean Debian root, and the container image. One line per stage with its seconds, then a summary. Needs a built tree to take minutes only.
 #
-#   tests/integration/newcomer.sh [--keep]
+#   tests/integration/newcomer.sh [--keep] [--packed]
 #
-#   --keep  leave the folder with logs, trace and picture; its name is printed
+#   --keep    leave the folder with logs, trace and picture; its name is printed
+#   --packed  build/release/packages has the programs of build/release already: do not pack them again
 # Exit: 0; 1 a stage failed; 77 nothing failed, but a stage cannot run here (the reason is printed).
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit
 repo=$PWD bin=$PWD/build/release/bin
-keep=false
-case "${1:-}" in
-  "") ;;
-  --keep) keep=true ;;
-  *) sed -n '3,9s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
-esac
+keep=false packed=false
+for argument in "$@"; do
+  case "$argument" in
+    --keep) keep=true ;;
+    --packed) packed=true ;;
+    *) sed -n '3,10s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+  esac
+done
 
 source tests/integration/own_home.sh
 export TERM=xterm-256color
@@ -119,7 +122,7 @@ dashboards() {
 }
 
 package() {
-  cmake --build build/release --target packages || return
+  $packed || cmake --build build/release --target packages || return
   tests/deploy/package/package_test.sh deb "$repo" "$repo/build/release/packages" "$repo/build/release/clean_root"
 }
 
