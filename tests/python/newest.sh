@@ -5,11 +5,13 @@
 # where there is no newer Python than Debian's, or no PyPI.
 #
 #   newest.sh SITE ENVIRONMENT SOURCE BIN
+#   newest.sh --prepare ENVIRONMENT
 #
 #   SITE         the installed package
 #   ENVIRONMENT  a folder for the virtual environment, which is made once
+#   --prepare    make it and run nothing
 set -euo pipefail
-site=$1 environment=$2 source=$3 bin=$4
+site=$1 environment=$2 source=${3-} bin=${4-}
 here=$(dirname "${BASH_SOURCE[0]}")
 source "$here/extras.sh"
 
@@ -40,6 +42,7 @@ if [[ ! -e "$environment/required" || $(cat "$environment/required") != "$versio
   echo "$version" > "$environment/required"
 fi
 install_extras "$environment" "$version" pandas tensorboard wandb
+[[ $site != --prepare ]] || exit 0
 export STRETTO_PYTHON=$environment/bin/python
 echo "Python $version: $("$environment/bin/pip" freeze | tr '\n' ' ')"
 "$here/run.sh" "$site" spec_test.py "$source"

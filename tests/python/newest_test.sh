@@ -24,7 +24,8 @@ echo "\${!#}" >> "$work/asked"
 END
 chmod +x "$work/bin/python3.99" "$work/pip"
 
-run() { env PYENV_ROOT="$work" PATH="$work/bin:/usr/bin:/bin" "$work/scripts/newest.sh" site "$work/environment" source bin; }
+newest() { env PYENV_ROOT="$work" PATH="$work/bin:/usr/bin:/bin" "$work/scripts/newest.sh" "$@"; }
+run() { newest site "$work/environment" source bin; }
 expect() { # WHEN PACKAGES: the last packages of the calls of pip since the last time
   local asked
   asked=$(tr '\n' ' ' < "$work/asked")
@@ -40,3 +41,6 @@ run
 expect "with wandb" "wandb "
 run
 expect "with everything" ""
+rm -rf "$work/environment" "$work/scripts/run.sh"
+newest --prepare "$work/environment"
+expect "prepared, without a test" "PyYAML pandas tensorboard wandb "
