@@ -154,12 +154,14 @@ function(stretto_test name)
     return()
   endif()
   # A list of tests has the time of a test: the first one after a build may read half a gigabyte of a vendor's library from disk.
+  # A value as GoogleTest prints it may have addresses, which differ from one list to the next; its name is part of the test's.
+  set(discovery DISCOVERY_MODE PRE_TEST TEST_PREFIX "${name}." NO_PRETTY_VALUES)
   set(others)
   if(ARG_WAITING)
-    gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST TEST_PREFIX "${name}." TEST_LIST ${name}_waiting
+    gtest_discover_tests(${name} ${discovery} TEST_LIST ${name}_waiting
       DISCOVERY_TIMEOUT ${ARG_TIMEOUT} TEST_FILTER "${ARG_WAITING}" PROPERTIES ${properties} RESOURCE_LOCK ${name} COST 100)  # begun first, so that others are left
     set(others TEST_FILTER "-${ARG_WAITING}")
   endif()
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST TEST_PREFIX "${name}." ${others}
+  gtest_discover_tests(${name} ${discovery} ${others}
     DISCOVERY_TIMEOUT ${ARG_TIMEOUT} PROPERTIES ${properties} RUN_SERIAL ${ARG_SERIAL})
 endfunction()

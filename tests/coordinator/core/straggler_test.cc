@@ -92,7 +92,8 @@ TEST_P(StragglerTest, NoiseIsNoStraggler) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Stages, StragglerTest, ::testing::Values(2, 3, 8));
+INSTANTIATE_TEST_SUITE_P(Stages, StragglerTest, ::testing::Values(2, 3, 8),
+                         ::testing::PrintToStringParamName());
 
 // Between the two limits the verdict stays.
 TEST(StragglerHysteresisTest, VerdictDoesNotFlutterAtTheLimit) {

@@ -41,7 +41,8 @@ class AttentionTrialTest : public testing::TestWithParam<bool> {
   const std::unique_ptr<CudaOps> own_ =
       MakeCudaOps({.sm_count = 2, .workspace = workspace_.data()});
 };
-INSTANTIATE_TEST_SUITE_P(Directions, AttentionTrialTest, testing::Bool());
+INSTANTIATE_TEST_SUITE_P(Directions, AttentionTrialTest, testing::Bool(),
+                         [](const auto& info) { return info.param ? "Backward" : "Forward"; });
 
 TEST_P(AttentionTrialTest, TheSameNumbersAreTimed) {
   const absl::StatusOr<AttentionTimes> times = Try();

@@ -256,7 +256,8 @@ TEST_P(HelixMemoryTest, ActivationsStayWithinTwoLayersOfMegatronSync) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Layers, HelixMemoryTest, testing::Values(2, 3, 4, 8, 16, 32));
+INSTANTIATE_TEST_SUITE_P(Layers, HelixMemoryTest, testing::Values(2, 3, 4, 8, 16, 32),
+                         testing::PrintToStringParamName());
 
 }  // namespace
 }  // namespace stretto

@@ -5,10 +5,12 @@
 #include "worker/engine/schedule/search/find_weave.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <random>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/worker/engine/schedule/search/costs.h"
@@ -136,7 +138,10 @@ TEST_P(LongerBlocksTest, AreNoShorter) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Rates, LongerBlocksTest, ::testing::ValuesIn(kRates));
+INSTANTIATE_TEST_SUITE_P(Rates, LongerBlocksTest, ::testing::ValuesIn(kRates),
+                         [](const auto& info) {
+                           return absl::StrCat(std::lround(1000 * info.param), "MbitPerS");
+                         });
 
 // The costs of a cell's operations times what `factor` returns, which must be equal for operations
 // of one tag and kind.

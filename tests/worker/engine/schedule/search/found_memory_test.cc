@@ -91,7 +91,8 @@ TEST_P(FoundMemoryOfLayersTest, IsAtMostTwoLayersMoreThanMegatronSync) {
   Say(absl::StrCat(layers, " layers"), largest);
 }
 
-INSTANTIATE_TEST_SUITE_P(Layers, FoundMemoryOfLayersTest, testing::Values(2, 8, 24, 96));
+INSTANTIATE_TEST_SUITE_P(Layers, FoundMemoryOfLayersTest, testing::Values(2, 8, 24, 96),
+                         testing::PrintToStringParamName());
 
 // Layers and pace.
 class FoundMemoryAtAPaceTest : public testing::TestWithParam<std::tuple<int, int>> {};
@@ -114,7 +115,11 @@ TEST_P(FoundMemoryAtAPaceTest, IsAtMostTwoLayersMoreThanMegatronSync) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Layers, FoundMemoryAtAPaceTest,
-                         testing::Combine(testing::Values(2, 8), testing::Values(0, 1)));
+                         testing::Combine(testing::Values(2, 8), testing::Values(0, 1)),
+                         [](const auto& info) {
+                           return absl::StrCat(std::get<0>(info.param), "AtPace",
+                                               std::get<1>(info.param));
+                         });
 
 // Without collectives, and with shorter products beside them.
 TEST(FoundMemoryTest, HoldsForOtherTpSizes) {
