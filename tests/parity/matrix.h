@@ -233,10 +233,15 @@ inline uint32_t Draw(size_t axis, size_t row) { return Philox(axis, row, 0)[0] >
 // missing and takes, axis after axis, the value that adds most missing pairs, of equals any.
 inline std::vector<Row> PairwiseRows() {
   std::set<ValuePair> missing = AllPairs();
-  const auto gain = [&](const Row& row) {
-    const std::set<ValuePair> pairs = PairsOf(row);
-    return std::count_if(pairs.begin(), pairs.end(),
-                         [&](const ValuePair& pair) { return missing.contains(pair); });
+  // Of the pairs of one axis, in which alone the candidates for it differ.
+  const auto gain = [&](const Row& row, size_t axis) {
+    int pairs = 0;
+    for (size_t other = 0; other < kAxes; ++other) {
+      if (other == axis || row[other] < 0) continue;
+      const Value x{axis, row[axis]}, y{other, row[other]};
+      pairs += missing.contains(std::minmax(x, y)) ? 1 : 0;
+    }
+    return pairs;
   };
   std::vector<Row> rows;
   while (!missing.empty()) {
@@ -252,7 +257,7 @@ inline std::vector<Row> PairwiseRows() {
       for (uint32_t i = 0; i < static_cast<uint32_t>(kValues[axis]); ++i) {
         Row candidate = row;
         candidate[axis] = static_cast<int>((shift + i) % static_cast<uint32_t>(kValues[axis]));
-        if (Allowed(candidate) && (best[axis] < 0 || gain(candidate) > gain(best)))
+        if (Allowed(candidate) && (best[axis] < 0 || gain(candidate, axis) > gain(best, axis)))
           best = candidate;
       }
       row = best;
