@@ -12,6 +12,7 @@
 #include <numeric>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "proto/base/status_macros.h"
 
 namespace stretto {
@@ -323,6 +324,13 @@ absl::StatusOr<CellPlan> BlockPlan(const CellItems& cell, int most_items) {
   std::vector<CellItem>& forward = three.queues[kForward];
   forward.insert(forward.begin(), cell.queues[kNext].begin(), cell.queues[kNext].end());
   three.queues[kNext].clear();
+  size_t states = kFlights;
+  for (const std::vector<CellItem>& items : three.queues) states *= items.size() + 1;
+  if (states > kMostBlockStates) {
+    return absl::InvalidArgumentError(absl::StrCat("blocks of a cell: found ", states,
+                                                   " states, expected at most ", kMostBlockStates,
+                                                   ", which fewer layers or slices have"));
+  }
   ASSIGN_OR_RETURN(CellPlan plan, Blocks(three, most_items).Solve());
   int next = 0;
   for (Queue& queue : plan.order) {

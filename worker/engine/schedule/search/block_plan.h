@@ -12,6 +12,9 @@ namespace stretto {
 // LongerBlocksTest.AreNoShorter, and multiply the time of the search.
 inline constexpr int kMostBlockItems = 8;
 
+// The most states that are searched, of some 40 bytes each: a cell of about 16 layers in one slice.
+inline constexpr size_t kMostBlockStates = size_t{1} << 24;
+
 // The embedding of the next micro-batch is the first of forward.
 //
 // A block starts when all that came before is done. It begins with the collectives that ended the
@@ -27,7 +30,7 @@ inline constexpr int kMostBlockItems = 8;
 // Exact, by dynamic programming over the items played, in time and memory proportional to the
 // product of the lengths of the queues: for cells of a few layers. The time of the plan is that
 // with barriers; without them, and where nothing contends, its order takes no longer. Errors:
-// InvalidArgument, if no sequence of blocks plays all items.
+// InvalidArgument, if no sequence of blocks plays all items, or there are too many states.
 absl::StatusOr<CellPlan> BlockPlan(const CellItems& cell, int most_items = kMostBlockItems);
 
 }  // namespace stretto

@@ -12,6 +12,7 @@
 
 #include "proto/base/status_macros.h"
 #include "worker/engine/schedule/search/block_plan.h"
+#include "worker/engine/schedule/search/cell_plan.h"
 #include "worker/engine/schedule/search/event_plan.h"
 #include "worker/engine/schedule/search/judge.h"
 #include "worker/engine/schedule/search/woven_cell.h"
@@ -90,7 +91,7 @@ absl::StatusOr<FoundWeave> FindWeave(absl::Span<const StepProgram* const> steps,
   ASSIGN_OR_RETURN(const WovenCell woven, WovenCellOf(*steps.front(), first, cost, pace));
   FoundWeave found;
   found.lower_bound = LowerBound(woven.cell);
-  found.given_plan = PlanOfMerge(woven, given_pace, woven.given);
+  found.given_plan = PresentPlan(woven, given_pace);
   ASSIGN_OR_RETURN(const JudgedTimes given, Judge(stages, cost, found.given_plan));
   found.given_seconds = given.front();
   found.given_fits = CellPlayer(woven.cell).SecondsOf(woven.given) >= 0;

@@ -14,9 +14,10 @@
 
 namespace stretto {
 
-// Which orders a search considers. Events: every order of words, run as helix runs it. Blocks: the
-// published form, in which both strands wait for each other behind each block (Wang et al. 2024),
-// with barriers in its plan.
+// Which orders a search considers, of those in which dgrads, weight gradients, forward and the next
+// embedding each keep the order of the default plan. Events: every one, run as helix runs it.
+// Blocks: the published form, in which both strands wait for each other behind each block (Wang et
+// al. 2024), with barriers in its plan.
 enum class WeaveForm : uint8_t { kEvents, kBlocks };
 
 // The most layers times slices for which the search of blocks takes about a second.
@@ -36,7 +37,7 @@ struct FoundWeave {
   double lower_bound = 0;    // that no plan can beat, with contention or without
   WeavePlan given_plan;      // of the order that the step has
   double given_seconds = 0;  // of that order
-  bool given_fits = false;   // that order keeps the pace and the backlog of found plans
+  bool given_fits = false;   // that order is one that is searched, and keeps pace and backlog
 };
 
 // Searches the order of each cell of a woven step: of the only one, or of the two of folded stages.

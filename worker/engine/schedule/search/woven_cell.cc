@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Makes an item of each word of a cell's unit, in the order in which the unit completes them. The
-// weaver knows the words and what they depend on. Of the dependencies between lanes, the last on
-// each lane of each queue is enough, because a lane runs the items of a queue in their order.
+// Makes an item of each word of a cell's unit, in the order in which the default plan completes
+// them. The weaver knows the words and what they depend on. Of the dependencies between lanes, the
+// last on each lane of each queue is enough, because a lane runs the items of a queue in their
+// order.
 
 #include "worker/engine/schedule/search/woven_cell.h"
 
@@ -44,7 +45,19 @@ Queue QueueOf(int role, const std::vector<OpId>& word, const IdVector<OpId, Op>&
   return weights ? Queue::kWeights : Queue::kBackward;
 }
 
-// Layers are those of the chunk, as in a plan.
+// Where the default plan plays each operation. A plan for a cell with gathers is one for sequence
+// parallelism.
+IdVector<OpId, size_t> DefaultPlaces(Weaver weaver, bool gathers) {
+  const WeavePlan plan = DefaultWeavePlan(&weaver, gathers);
+  KeepMemory(plan.pace, &weaver);
+  PlayPlan(plan, &weaver);
+  IdVector<OpId, size_t> places(weaver.ops().size());
+  size_t place = 0;
+  for (OpId op : weaver.Finish()) places[op] = place++;
+  return places;
+}
+
+// In the present order. Layers are those of the chunk, as in a plan.
 std::vector<WordItem> ItemsOf(Weaver weaver) {
   std::vector<WordItem> items;
   for (int role = 0; role < weaver.roles(); ++role) {
@@ -64,6 +77,29 @@ std::vector<WordItem> ItemsOf(Weaver weaver) {
   std::sort(items.begin(), items.end(),
             [](const WordItem& a, const WordItem& b) { return a.ops.back() < b.ops.back(); });
   return items;
+}
+
+// In the order in which all operations of each are placed.
+void SortBy(const IdVector<OpId, size_t>& places, std::vector<WordItem>* items) {
+  const auto end = [&](const WordItem& item) {
+    size_t last = 0;
+    for (OpId op : item.ops) last = std::max(last, places[op]);
+    return last;
+  };
+  std::sort(items->begin(), items->end(),
+            [&](const WordItem& a, const WordItem& b) { return end(a) < end(b); });
+}
+
+// The present order of a cell as a merge of its queues; empty if it is none.
+Merge MergeOf(const std::vector<CellWord>& present, const PerQueue<std::vector<WeaveLine>>& words) {
+  Merge merge;
+  PerQueue<size_t> next = {};
+  for (const auto& [queue, line] : present) {
+    const auto q = static_cast<size_t>(queue);
+    if (words[q][next[q]++] != line) return {};
+    merge.push_back(queue);
+  }
+  return merge;
 }
 
 // Adds the items to the cell, without their dependencies. Returns where each operation is; a
@@ -90,7 +126,6 @@ IdVector<OpId, Position> AddItems(const std::vector<WordItem>& items, WovenCell*
     }
     cell.queues[q].push_back({.begin = begin, .end = static_cast<int>(cell.ops.size())});
     woven->words[q].push_back(item.word);
-    woven->given.push_back(item.queue);
   }
   cell.lanes = static_cast<int>(lanes.size());
   return positions;
@@ -217,13 +252,6 @@ void BoundNext(WovenCell* woven) {
   }
 }
 
-// The number of words up to the last one of a layer.
-size_t LayersEnd(const std::vector<WeaveLine>& words) {
-  const auto last = std::find_if(words.rbegin(), words.rend(),
-                                 [](const WeaveLine& word) { return word.layer >= 0; });
-  return static_cast<size_t>(words.rend() - last);
-}
-
 }  // namespace
 
 PlayedCell PlayedCellOf(const StepProgram& step, UnitId unit, const CostModel& cost) {
@@ -240,63 +268,33 @@ absl::StatusOr<WovenCell> WovenCellOf(const StepProgram& step, const WovenUnit& 
                      .backward_chunk = unit.backward_chunk,
                      .cell = {},
                      .words = {},
+                     .present = {},
                      .given = {},
                      .ops = {},
                      .played = PlayedCellOf(step, unit.unit, cost)};
   Weaver weaver = woven.played.weaver;
   const IdVector<OpId, std::vector<OpId>> waits = weaver.needs();
+  const bool recomputes = std::any_of(weaver.ops().begin(), weaver.ops().end(), [](const Op& op) {
+    return op.tag.phase == Phase::kRecompute;
+  });
+  const bool gathers = std::any_of(weaver.ops().begin(), weaver.ops().end(),
+                                   [](const Op& op) { return op.kind == OpKind::kAllGather; });
+  std::vector<WordItem> items = ItemsOf(weaver);
+  for (const WordItem& item : items) woven.present.push_back({item.queue, item.word});
+  SortBy(DefaultPlaces(weaver, gathers), &items);
   KeepMemory(pace, &weaver);
-  const IdVector<OpId, Position> positions = AddItems(ItemsOf(weaver), &woven);
+  const IdVector<OpId, Position> positions = AddItems(items, &woven);
+  woven.given = MergeOf(woven.present, woven.words);
   woven.cell.together = TogetherOf(woven.played.program, cost);
   for (OpId op : weaver.ops().ids()) {
     if (positions[op].item < 0) continue;
     AddWaits(positions, op, waits[op], &woven.cell);
     RETURN_IF_ERROR(AddOrder(positions, op, weaver.needs()[op], &woven));
   }
-  const bool recomputes = std::any_of(weaver.ops().begin(), weaver.ops().end(), [](const Op& op) {
-    return op.tag.phase == Phase::kRecompute;
-  });
-  const bool gathers = std::any_of(weaver.ops().begin(), weaver.ops().end(),
-                                   [](const Op& op) { return op.kind == OpKind::kAllGather; });
   weaver.TurnTo(1);
   BoundBacklog(weaver.layers() - weaver.first_layer(), pace, recomputes, gathers, &woven);
   BoundNext(&woven);
   return woven;
-}
-
-WeavePlan PlanOfMerge(const WovenCell& cell, int pace, const Merge& order,
-                      const std::vector<size_t>& barriers) {
-  WeavePlan plan = {.forward_chunk = cell.forward_chunk,
-                    .backward_chunk = cell.backward_chunk,
-                    .pace = pace,
-                    .lines = {}};
-  std::vector<WeaveLine>& lines = plan.lines;
-  const auto add = [&](const WeaveLine& word) {
-    const bool joins = !lines.empty() && !lines.back().is_barrier() &&
-                       lines.back().strand == word.strand && lines.back().layer == word.layer &&
-                       lines.back().slice == word.slice;
-    if (!joins) lines.push_back(word);
-    if (joins) lines.back().words.push_back(word.words.front());
-  };
-  const bool folded = cell.forward_chunk != cell.backward_chunk;
-  if (folded) add({.strand = Strand::kForward, .words = {"recv"}});
-  if (folded) add({.strand = Strand::kBackward, .words = {"d.recv"}});
-  PerQueue<size_t> next = {};
-  auto barrier = barriers.begin();
-  size_t played = 0;
-  for (Queue queue : order) {
-    for (; barrier != barriers.end() && *barrier == played; ++barrier) lines.emplace_back();
-    ++played;
-    const auto q = static_cast<size_t>(queue);
-    add(cell.words[q][next[q]++]);
-    const bool forward = queue == Queue::kForward;
-    const bool sends = forward || queue == Queue::kBackward;
-    if (!folded || !sends || next[q] != LayersEnd(cell.words[q])) continue;
-    add({.strand = forward ? Strand::kForward : Strand::kBackward,
-         .words = {forward ? "send" : "d.send"}});
-  }
-  for (; barrier != barriers.end(); ++barrier) lines.emplace_back();
-  return plan;
 }
 
 }  // namespace stretto

@@ -23,11 +23,19 @@ struct PlayedCell {
   IdVector<OpId, double> seconds;  // of its operations, alone
 };
 
+struct CellWord {
+  Queue queue = Queue::kForward;
+  WeaveLine line;  // one word
+};
+
+// The queues have the order of the default plan, whatever plan the unit is woven by: a search finds
+// the same, and a plan may have an order in which no search could keep the backlog short.
 struct WovenCell {
   int forward_chunk = 0, backward_chunk = 0;
   CellItems cell;
   PerQueue<std::vector<WeaveLine>> words;  // of each item, a line of one word
-  Merge given;                             // the present order of the unit
+  std::vector<CellWord> present;           // the words in the present order of the unit
+  Merge given;                             // that order; empty if it is no merge of the queues
   std::vector<OpId> ops;                   // of each operation of `cell`, in the unit
   PlayedCell played;
 };
@@ -40,12 +48,5 @@ PlayedCell PlayedCellOf(const StepProgram& step, UnitId unit, const CostModel& c
 // a later one of its queue.
 absl::StatusOr<WovenCell> WovenCellOf(const StepProgram& step, const WovenUnit& unit,
                                       const CostModel& cost, int pace);
-
-// Returns the plan that plays the words in this order, on every stage. Neighbours of one strand,
-// layer and slice share a line. Of folded stages it has all transfers of a cell, also those that
-// this stage has not: a strand begins with its receive, and its send is behind its layers.
-// With barriers behind these numbers of items, ascending.
-WeavePlan PlanOfMerge(const WovenCell& cell, int pace, const Merge& order,
-                      const std::vector<size_t>& barriers = {});
 
 }  // namespace stretto

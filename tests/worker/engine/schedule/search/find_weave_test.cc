@@ -19,6 +19,7 @@
 #include "worker/engine/exec/backend_sim/timeline.h"
 #include "worker/engine/schedule/reorder/expand_unit.h"
 #include "worker/engine/schedule/search/block_plan.h"
+#include "worker/engine/schedule/search/cell_plan.h"
 #include "worker/engine/schedule/search/event_plan.h"
 #include "worker/engine/schedule/search/judge.h"
 #include "worker/engine/schedule/search/woven_cell.h"
@@ -72,6 +73,41 @@ TEST(FindWeaveTest, HelixPlaysWhatWasFoundInThePredictedTime) {
     if (!found.given_fits) continue;
     EXPECT_LE(found.seconds, found.given_seconds + kRounding) << Describe(layout);
   }
+}
+
+// Any order of the words is a plan: with it, the same orders are searched.
+TEST(FindWeaveTest, AStepInAnyOrderIsSearchedAlike) {
+  std::mt19937 random(7);
+  for (const Layout& layout : ManyHelices(2)) {
+    const EngineSpec spec = SpecOf(layout);
+    const StepProgram usual = PlanOf(spec).step;
+    const CostModel cost = RandomCosts(usual, &random);
+    const FoundWeave expected = Find(usual, cost, 1);
+    for (int run = 0; run < 3; ++run) {
+      WeavePlan plan = expected.given_plan;
+      std::shuffle(plan.lines.begin(), plan.lines.end(), random);
+      const StepProgram step = Woven(spec, plan);
+      const FoundWeave found = Find(step, cost, 1);
+      EXPECT_NEAR(SimulatedCell(step, cost), found.given_seconds, kRounding) << Describe(layout);
+      EXPECT_NEAR(found.lower_bound, expected.lower_bound, kRounding) << Describe(layout);
+      EXPECT_LE(found.seconds, expected.seconds * (1 + kWorth) + kRounding) << Describe(layout);
+      EXPECT_LE(expected.seconds, found.seconds * (1 + kWorth) + kRounding) << Describe(layout);
+      EXPECT_NEAR(SimulatedCell(Woven(spec, found.given_plan), cost), found.given_seconds,
+                  kRounding)
+          << Describe(layout);
+    }
+  }
+}
+
+TEST(BlockPlanTest, ACellOfTooManyStatesIsRefused) {
+  const CellItems cell = {.ops = {{}},
+                          .queues = {std::vector<CellItem>(1000, {0, 1}),
+                                     std::vector<CellItem>(1000, {0, 1}),
+                                     std::vector<CellItem>(1000, {0, 1}),
+                                     {}}};
+  EXPECT_EQ(BlockPlan(cell).status(),
+            absl::InvalidArgumentError("blocks of a cell: found 4012012004 states, expected at "
+                                       "most 16777216, which fewer layers or slices have"));
 }
 
 // The lower bound has no burst, so the times that are compared with it must not have one.
