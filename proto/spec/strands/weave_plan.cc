@@ -6,21 +6,21 @@
 #include "proto/spec/strands/weave_plan.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
-#include "absl/strings/escaping.h"
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "proto/base/printable.h"
 #include "proto/base/status_macros.h"
 
 namespace stretto {
 namespace {
 
-constexpr absl::string_view kHeader = "weave ", kPace = " pace=", kBarrier = "|";
+constexpr absl::string_view kHeader = "weave", kPace = "pace=", kBarrier = "|";
 constexpr int kMaxNumber = 1 << 20;  // more than any model has layers or slices
 
 // Leaves `number` as it is if the text is none.
@@ -43,30 +43,31 @@ std::string CellName(int forward_chunk, int backward_chunk) {
 }
 
 std::string Header(const WeavePlan& plan) {
-  return absl::StrCat(kHeader, CellName(plan.forward_chunk, plan.backward_chunk), kPace);
+  return absl::StrCat(kHeader, " ", CellName(plan.forward_chunk, plan.backward_chunk), " ", kPace);
+}
+
+// The parts of a line. White space separates them.
+std::vector<absl::string_view> PartsOf(absl::string_view line) {
+  return absl::StrSplit(line, absl::ByAnyChar(" \t\r"), absl::SkipEmpty());
 }
 
 // "weave f0|b0 pace=1".
-bool ParseHeader(absl::string_view text, WeavePlan* plan) {
-  text = absl::StripAsciiWhitespace(text);
-  if (!absl::ConsumePrefix(&text, kHeader)) return false;
-  const std::vector<absl::string_view> parts = absl::StrSplit(text, absl::MaxSplits(kPace, 1));
-  std::vector<absl::string_view> cell = absl::StrSplit(parts[0], '|');
-  return parts.size() == 2 && cell.size() == 2 && absl::ConsumePrefix(&cell[0], "f") &&
+bool ParseHeader(std::vector<absl::string_view> parts, WeavePlan* plan) {
+  if (parts.size() != 3 || parts[0] != kHeader) return false;
+  std::vector<absl::string_view> cell = absl::StrSplit(parts[1], '|');
+  return cell.size() == 2 && absl::ConsumePrefix(&cell[0], "f") &&
          absl::ConsumePrefix(&cell[1], "b") && ParseNumber(cell[0], &plan->forward_chunk) &&
-         ParseNumber(cell[1], &plan->backward_chunk) && ParseNumber(parts[1], &plan->pace);
+         ParseNumber(cell[1], &plan->backward_chunk) && absl::ConsumePrefix(&parts[2], kPace) &&
+         ParseNumber(parts[2], &plan->pace);
 }
 
 // At most as much of the text as a message may repeat.
 std::string Quoted(absl::string_view text) {
   constexpr size_t kMost = 80;
-  return absl::StrCat("'", absl::Utf8SafeCHexEscape(text.substr(0, kMost)),
-                      text.size() > kMost ? "..." : "", "'");
+  return absl::StrCat("'", Escaped(Prefix(text, kMost)), text.size() > kMost ? "..." : "", "'");
 }
 
-absl::StatusOr<WeaveLine> ParseLine(size_t number, absl::string_view text) {
-  std::vector<std::string> parts =
-      absl::StrSplit(text, absl::ByAnyChar(" \t\r"), absl::SkipEmpty());
+absl::StatusOr<WeaveLine> ParseLine(size_t number, std::vector<absl::string_view> parts) {
   if (parts.size() == 1 && parts[0] == kBarrier) return WeaveLine();
   if (parts.empty() || (parts[0] != "f" && parts[0] != "b")) {
     return ErrorAt(number, parts.empty() ? "nothing" : Quoted(parts[0]),
@@ -80,12 +81,14 @@ absl::StatusOr<WeaveLine> ParseLine(size_t number, absl::string_view text) {
     if (ParseNumber(parts.back().substr(1), value)) parts.pop_back();
   }
   if (parts.empty()) return ErrorAt(number, "no word", "words to play");
-  for (const std::string& word : parts) {
-    const bool name =
-        word.find_first_not_of("abcdefghijklmnopqrstuvwxyz_.0123456789") == std::string::npos;
+  for (absl::string_view word : parts) {
+    int slice = 0;
+    const bool name = word.find_first_not_of("abcdefghijklmnopqrstuvwxyz_.0123456789") ==
+                          absl::string_view::npos &&
+                      !(word[0] == 's' && ParseNumber(word.substr(1), &slice));
     if (!name) return ErrorAt(number, Quoted(word), "words, then the layer, then the slice");
+    line.words.emplace_back(word);
   }
-  line.words = std::move(parts);
   return line;
 }
 
@@ -187,20 +190,20 @@ absl::StatusOr<std::vector<WeavePlan>> ParseWeavePlans(absl::string_view text) {
   std::vector<absl::string_view> lines = absl::StrSplit(text, '\n');
   if (lines.size() > 1 && lines.back().empty()) lines.pop_back();
   std::vector<WeavePlan> plans;
+  std::set<std::pair<int, int>> cells;
   for (size_t i = 0; i < lines.size(); ++i) {
-    if (i > 0 && !absl::StartsWith(absl::StripLeadingAsciiWhitespace(lines[i]), kHeader)) {
-      ASSIGN_OR_RETURN(plans.back().lines.emplace_back(), ParseLine(i + 1, lines[i]));
+    const std::vector<absl::string_view> parts = PartsOf(lines[i]);
+    if (i > 0 && (parts.empty() || parts[0] != kHeader)) {
+      ASSIGN_OR_RETURN(plans.back().lines.emplace_back(), ParseLine(i + 1, parts));
       continue;
     }
     WeavePlan plan;
-    if (!ParseHeader(lines[i], &plan)) {
+    if (!ParseHeader(parts, &plan)) {
       return ErrorAt(i + 1, Quoted(lines[i]),
                      absl::StrCat(Quoted(Header({})), " and a number of layers, at least 0"));
     }
-    for (const WeavePlan& other : plans) {
-      if (Header(other) == Header(plan))
-        return ErrorAt(i + 1, Quoted(lines[i]), "one plan for each cell");
-    }
+    if (!cells.emplace(plan.forward_chunk, plan.backward_chunk).second)
+      return ErrorAt(i + 1, Quoted(lines[i]), "one plan for each cell");
     plans.push_back(std::move(plan));
   }
   return plans;

@@ -62,12 +62,24 @@ TEST(WeavePlanTest, AnErrorNamesTheLineWhatWasFoundAndWhatWasExpected) {
             "found '|' in line 2 of the plan, expected 'f', 'b' or a barrier, '|' alone");
   EXPECT_EQ(ErrorOf("weave f0|b0 pace=1\n  f L0 s1\n"),
             "found no word in line 2 of the plan, expected words to play");
-  for (const char* line :
-       {"f ln1 L-1", "f ln1 L", "f ln1 L9999999999", "f L0 ln1", "f ln1 L+1", "f LN1"}) {
+  for (const char* line : {"f ln1 L-1", "f ln1 L", "f ln1 L9999999999", "f L0 ln1", "f ln1 s0 L1",
+                           "f ln1 L+1", "f LN1"}) {
     EXPECT_THAT(ErrorOf(absl::StrCat("weave f0|b0 pace=1\n", line)),
                 testing::HasSubstr("expected words, then the layer, then the slice"))
         << line;
   }
+}
+
+// A message is UTF-8 and prints as one line.
+TEST(WeavePlanTest, AnErrorRepeatsTheBeginningOfALineAndNoControlCharacters) {
+  std::string word, shown;
+  for (int i = 0; i < 60; ++i) word += "\u00e9";
+  for (int i = 0; i < 39; ++i) shown += "\u00e9";
+  EXPECT_EQ(ErrorOf("weave f0|b0 pace=1\n  f x" + word + " L0\n"),
+            absl::StrCat("found 'x", shown,
+                         "...' in line 2 of the plan, expected words, then the "
+                         "layer, then the slice"));
+  EXPECT_THAT(ErrorOf("weave\x1b[2J\n"), testing::StartsWith("found 'weave\\x1b[2J' in line 1 "));
 }
 
 std::string FaultOf(absl::string_view lines, int layers = 2, int slices = 2) {
@@ -100,6 +112,16 @@ TEST(WeavePlanTest, AWordIsOfAStrandAndInLayersOrNot) {
             "found 'embed' with a layer in line 3 of the plan, expected none");
   EXPECT_EQ(FaultOf("b w.fc2 s0"),
             "found 'w.fc2' without a layer in line 3 of the plan, expected its layer");
+}
+
+// A text of 1 MiB takes milliseconds; comparing each plan with all others would take minutes.
+TEST(WeavePlanTest, ATextMayHaveManyPlans) {
+  std::string text;
+  for (int i = 0; i < 46000; ++i) absl::StrAppend(&text, "weave f0|b", i, " pace=0\n");
+  const auto plans = ParseWeavePlans(text);
+  ASSERT_TRUE(plans.ok()) << plans.status();
+  EXPECT_EQ(plans->size(), 46000u);
+  EXPECT_FALSE(ParseWeavePlans(text + "weave f0|b7 pace=0\n").ok());
 }
 
 TEST(WeavePlanTest, ATextHasAPlanForEachCellOfItsJob) {
