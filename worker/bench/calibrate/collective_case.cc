@@ -115,7 +115,8 @@ double TurnOf(const CollectiveBeside& shorter, const CollectiveBeside& longer) {
 
 Contention ContentionOf(double compute, const CollectiveBeside& collective, double turn) {
   const auto lost = [](double slowdown) { return 1 - 1 / std::max(1.0, slowdown); };
-  const double waits = turn / (collective.seconds * std::max(1.0, collective.slowdown));
+  const double share = turn / (collective.seconds * std::max(1.0, collective.slowdown));
+  const double waits = std::min(kMostContention, share);
   return {.compute = std::min(kMostContention, lost(compute) / (1 - waits)),
           .communication = lost(collective.slowdown - turn / collective.seconds),
           .turn_seconds = turn};

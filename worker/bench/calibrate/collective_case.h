@@ -65,7 +65,8 @@ double TurnOf(const CollectiveBeside& shorter, const CollectiveBeside& longer);
 
 // Returns what a computation that takes `compute` times as long beside a collective and this one
 // lose, if the collective first waits for `turn` seconds. While it waits the computation loses
-// nothing, so it has lost all in the rest of the time.
+// nothing, so it has lost all in the rest of the time, of which there is some: no share exceeds
+// kMostContention.
 Contention ContentionOf(double compute, const CollectiveBeside& collective, double turn);
 
 }  // namespace stretto::bench

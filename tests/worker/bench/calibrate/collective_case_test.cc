@@ -92,9 +92,12 @@ TEST(CollectiveCaseTest, NothingIsLostByWhatIsFasterBesideAnother) {
   EXPECT_EQ(of.communication, 0);
 }
 
-// Noise can make a wait as long as all of the collective.
+// Noise can make a wait as long as all of the collective, or longer.
 TEST(CollectiveCaseTest, SomeSpeedIsLeft) {
-  EXPECT_EQ(ContentionOf(2, {.seconds = 10, .slowdown = 1}, 9.9).compute, 0.95);
+  for (double turn : {9.9, 10.0, 10.1, 40.0}) {
+    EXPECT_EQ(ContentionOf(2, {.seconds = 10, .slowdown = 1}, turn).compute, 0.95) << turn;
+    EXPECT_EQ(ContentionOf(1, {.seconds = 10, .slowdown = 1}, turn).compute, 0) << turn;
+  }
 }
 
 TEST(CollectiveCaseTest, CollectivesOfNearlyTheSameTimeTellNoWait) {
