@@ -89,6 +89,7 @@ absl::StatusOr<SimFigures> RunSim(EngineSpec spec, const CostModel& cost, bool f
   ASSIGN_OR_RETURN(figures.step, StepOf(spec, figures.program, cost));
   CostModel uncontended = cost;
   uncontended.contention = {};
+  uncontended.pairs = {};
   ASSIGN_OR_RETURN(figures.uncontended, StepOf(spec, figures.program, uncontended));
 
   ASSIGN_OR_RETURN(const RankPlan open, BuildPlan(spec, 0, Variant::kOpenTails));

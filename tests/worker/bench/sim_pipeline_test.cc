@@ -222,8 +222,8 @@ TEST(SimPipelineCommandTest, WrongPipelinesAreOneLineWithFlagFoundAndExpected) {
       {"--pp 2,4 --pipeline folded --schedule helix --print-plan", {"--print-plan", "2", "one"}},
       {"--pp 6 --tp 1 --dp 1024 --micro-batch 1", {"--pp x --dp x --tp", "6144", "4096"}},
       {"--ranks-per-node 0", {"--ranks-per-node", "0", "1 to 65536"}},
-      {"--node-gbps 0", {"--node-gbps", "0", "above 0"}},
-      {"--node-latency-us -1", {"--node-latency-us", "-1", "at least 0"}},
+      {"--node-gbps 0", {"--node-gbps", "0", "from 1e-9 to 1e12"}},
+      {"--node-latency-us -1", {"--node-latency-us", "-1", "from 0 to 1e9"}},
   };
   GoldenMessages golden("stretto-bench");
   for (const auto& [arguments, facts] : cases) {

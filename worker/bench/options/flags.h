@@ -17,7 +17,7 @@ class Validator;
 namespace stretto::bench {
 
 CLI::Validator Integer(int low, int high);
-// `expected` describes the range: "a number above 0".
+// `expected` describes the range: "a number from 1e-3 to 1e6".
 CLI::Validator Number(double low, double high, const std::string& expected);
 CLI::Validator OneOf(std::vector<std::string> names);
 

@@ -106,9 +106,9 @@ void AddEmulatedLinkFlags(CLI::App& app, OverlapOptions& o) {
         ->capture_default_str()
         ->group("Emulated links, with --device cuda: every combination");
   };
-  list("--link-latency-us", o.link_latency_us, Number(0, 1e9, "a number of at least 0"),
+  list("--link-latency-us", o.link_latency_us, Number(0, 1e9, "a number from 0 to 1e9"),
        "latency of a collective in microseconds (alpha)");
-  list("--link-gbytes", o.link_gbytes, Number(1e-9, 1e9, "a number above 0"),
+  list("--link-gbytes", o.link_gbytes, Number(1e-9, 1e9, "a number from 1e-9 to 1e9"),
        "bandwidth of an all-reduce in GB/s (beta)");
   list("--link-blocks", o.link_blocks, Integer(1, 1 << 10),
        "number of GPU blocks that a collective occupies (k)");

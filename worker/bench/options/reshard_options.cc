@@ -73,11 +73,11 @@ void AddRuleFlags(CLI::App& app, ReshardOptions& o, Lists& lists) {
 void AddReshardFlags(CLI::App& app, ReshardOptions& o) {
   AddRankFlags(app, o.ranks, kReshardRanks);
   app.add_option("--gbps", o.gbps, "rate of a node's interface in Gbit/s, frames included")
-      ->check(Number(1e-6, 1e6, "a number above 0"))
+      ->check(Number(1e-6, 1e6, "a number from 1e-6 to 1e6"))
       ->required()
       ->group("Ranks");
   app.add_option("--latency-us", o.latency_us, "latency of a message in microseconds, for the plan")
-      ->check(Number(0, 1e9, "a number of at least 0"))
+      ->check(Number(0, 1e9, "a number from 0 to 1e9"))
       ->capture_default_str()
       ->group("Ranks");
   app.add_option("--mebibytes", o.mebibytes, "size of the tensor")

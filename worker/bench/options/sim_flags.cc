@@ -25,13 +25,13 @@ void AddMachineFlags(CLI::App& app, SimFlags& f) {
   auto number = [&](const char* flag, auto& value, const CLI::Validator& check, const char* help) {
     app.add_option(flag, value, help)->check(check)->capture_default_str()->group(group);
   };
-  const CLI::Validator rate = Number(1e-9, 1e12, "a number above 0"),
+  const CLI::Validator rate = Number(1e-9, 1e12, "a number from 1e-9 to 1e12"),
                        share = Number(0, 0.99, "a share from 0 to 0.99");
   number("--gflops", f.gflops, rate, "rate of matrix products in Gflop/s");
   number("--membw", f.membw, rate, "memory bandwidth in GB/s");
   number("--gbps", f.gbps, rate,
          "bandwidth of a node's network interface in each direction in Gbit/s");
-  const CLI::Validator latency = Number(0, 1e9, "a number of at least 0");
+  const CLI::Validator latency = Number(0, 1e9, "a number from 0 to 1e9");
   number("--latency-us", f.latency_us, latency,
          "latency of a step of the ring between nodes in microseconds");
   number("--ranks-per-node", f.ranks_per_node, Integer(1, 1 << 16),

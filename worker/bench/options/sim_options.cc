@@ -170,7 +170,7 @@ absl::Status AddPlan(SimFlags* f, SimOptions* options) {
   const bool weaves = FindSchedule(f->spec.schedule)->weaves;
   if ((options->find_plan || f->print_plan) && !weaves) {
     return absl::InvalidArgumentError(
-        absl::StrCat(f->print_plan ? "--print-plan: found it" : "--plan: found found",
+        absl::StrCat(f->print_plan ? "--print-plan: found it" : "--plan: found 'found'",
                      " with --schedule ", f->spec.schedule, ", expected a schedule that weaves"));
   }
   if (options->find_plan || f->plan == kDefaultPlan) return absl::OkStatus();

@@ -37,9 +37,9 @@ void AddFlags(CLI::App& app, Flags& f, StepOptions& o) {
                           const char* help) {
     return app.add_option(flag, value, help)->check(check);
   };
-  number("--peak-tflops", f.peak_tflops, Number(1e-3, 1e6, "a number above 0"),
+  number("--peak-tflops", f.peak_tflops, Number(1e-3, 1e6, "a number from 1e-3 to 1e6"),
          "dense peak rate of the device in Tflop/s (default: by its name)");
-  const CLI::Validator seconds = Number(0, 1e6, "a number of at least 0");
+  const CLI::Validator seconds = Number(0, 1e6, "a number from 0 to 1e6");
   number("--warm-up-seconds", o.warm_up_seconds, seconds,
          "minimum duration of warm-up steps in seconds")
       ->capture_default_str();
@@ -50,7 +50,7 @@ void AddFlags(CLI::App& app, Flags& f, StepOptions& o) {
          "latency of a collective in microseconds (alpha)")
       ->capture_default_str()
       ->group(group);
-  number("--link-gbytes", f.gigabytes, Number(1e-9, 1e9, "a number above 0"),
+  number("--link-gbytes", f.gigabytes, Number(1e-9, 1e9, "a number from 1e-9 to 1e9"),
          "bandwidth of an all-reduce in GB/s (beta)")
       ->capture_default_str()
       ->group(group);

@@ -16,12 +16,14 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "proto/base/printable.h"
 #include "proto/base/status_macros.h"
 
 namespace stretto {
 namespace {
 
 constexpr int kVersion = 2;
+constexpr size_t kMostShown = 200;  // bytes of a line in a message
 
 using Number = CostProfile::Number;
 
@@ -50,8 +52,9 @@ class Parser {
 
  private:
   absl::Status Error(absl::string_view found, absl::string_view expected) const {
-    return absl::InvalidArgumentError(
-        absl::StrCat("costs line ", line_, ": found ", found, ", expected ", expected));
+    return absl::InvalidArgumentError(absl::StrCat("costs line ", line_, ": found ",
+                                                   Escaped(Prefix(found, kMostShown)),
+                                                   ", expected ", expected));
   }
 
   absl::Status ParseTitle(absl::string_view line) {

@@ -12,7 +12,7 @@
 //   link burst 262144
 //   pair product all_reduce 0.08 0.1 turn 0.004 spread 0.02
 //   operation 0.00131 spread 0.02 gemm f32[256,768] f32[1152,768] f32[1152] > f32[256,1152]
-//   end 9
+//   end 10
 
 #include <map>
 #include <string>

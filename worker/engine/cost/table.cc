@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "proto/base/printable.h"
 
 namespace stretto {
 namespace {
@@ -20,8 +21,10 @@ bool ShapesTime(absl::string_view attribute) {
 }
 
 absl::Status TableError(int line, absl::string_view found, absl::string_view expected) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("cost table line ", line, ": found '", found, "', expected ", expected));
+  constexpr size_t kMostShown = 200;  // bytes
+  return absl::InvalidArgumentError(absl::StrCat("cost table line ", line, ": found '",
+                                                 Escaped(Prefix(found, kMostShown)), "', expected ",
+                                                 expected));
 }
 
 }  // namespace

@@ -70,10 +70,10 @@ TEST(ReshardOptionsTest, WrongFlagsAreRefusedInOneLine) {
            {{"--modes", "chain,ring"}, {"--modes", "'ring'", "gather"}},
            {{"--senders", "last"}, {"--senders", "'last'", "balanced"}},
            {{"--orders", "random"}, {"--orders", "'random'", "planned"}},
-           {{"--gbps", "0"}, {"--gbps", "0", "above 0"}},
+           {{"--gbps", "0"}, {"--gbps", "0", "from 1e-6 to 1e6"}},
            {{"--rank", "8"}, {"--rank", "8", "0 to 7"}},
            {{"--mebibytes", "0"}, {"--mebibytes", "0", "1 to 1024"}},
-           {{"--latency-us", "-1"}, {"--latency-us", "-1", "at least 0"}},
+           {{"--latency-us", "-1"}, {"--latency-us", "-1", "from 0 to 1e9"}},
            {{"--tempo"}, {"--tempo", "stretto-bench reshard --help"}}}) {
     Words all = {"--rendezvous", ::testing::TempDir()};
     if (arguments[0] != "--gbps") all.insert(all.end(), {"--gbps", "1"});

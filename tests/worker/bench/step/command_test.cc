@@ -135,7 +135,8 @@ TEST(StepCommandTest, WrongFlagsAreRefusedWithFoundAndExpected) {
            {{"--tokens", "100", "--micro-batch", "2"}, {"--tokens", "100", "32"}},
            {{"--tokens", "64", "--micro-batches", "2"}, {"--tokens", "--micro-batches"}},
            {{"--micro-batches", "1", "--rank", "1"}, {"--rank", "1", "--tp"}},
-           {{"--micro-batches", "1", "--peak-tflops", "0"}, {"--peak-tflops", "0", "above 0"}},
+           {{"--micro-batches", "1", "--peak-tflops", "0"},
+            {"--peak-tflops", "0", "from 1e-3 to 1e6"}},
            {{"--micro-batches", "1", "--device", "tpu"}, {"--device", "'tpu'", "cpu, cuda"}},
            {{"--micro-batches", "1", "--tp", "2"}, {"--tp", "2", "--device cpu"}}}) {
     const Said said = Bench(arguments, OpenMachine);

@@ -143,10 +143,12 @@ TEST(CostTableTest, ErrorsNameTheLine) {
       {"gemm -1", "line 1: found 'gemm -1', expected"},
       {"gemm inf", "line 1: found 'gemm inf', expected"},
       {"gemm soon", "line 1: found 'gemm soon', expected"},
+      {"x\x1b[31m foo", "line 1: found 'x\\x1b[31m foo', expected 'KEY SECONDS'"},
       {"gemm 1\ngemm 2", "line 2: found 'gemm', expected each key once"}};
   for (const auto& [text, message] : bad) {
     EXPECT_THAT(std::string(CostTable::Parse(text).status().message()), HasSubstr(message));
   }
+  EXPECT_LT(CostTable::Parse(std::string(1 << 20, 'x')).status().message().size(), 400u);
 }
 
 }  // namespace

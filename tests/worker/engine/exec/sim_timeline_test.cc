@@ -3,6 +3,7 @@
 // Timelines computed by hand, and the laws that every timeline keeps.
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <random>
 #include <string>
@@ -53,6 +54,17 @@ TEST(SimTimelineTest, LanesRunInOrderAndWaitForEachOther) {
               ElementsAre(At(0, 2), At(2, 5), At(2, 6), At(6, 7)));
   EXPECT_THAT(TimelineOf(ProgramOf(kTwoLanes), Costs({{"a", 2}, {"r", 9}, {"b", 4}, {"c", 1}})),
               ElementsAre(At(0, 2), At(2, 11), At(2, 6), At(11, 12)));
+}
+
+// Nanoseconds of an interval would overflow.
+TEST(SimTimelineTest, AStepOfManyYearsIsRefused) {
+  for (double seconds : {1.1e9, 1e308, std::numeric_limits<double>::infinity()}) {
+    const auto costs = Costs({{"a", 2}, {"r", 3}, {"b", seconds}, {"c", 1}});
+    EXPECT_EQ(Simulate(ProgramOf(kTwoLanes), costs).status(),
+              absl::InvalidArgumentError("simulated time: found more than 1e+09 s, expected costs "
+                                         "of a shorter step"))
+        << seconds;
+  }
 }
 
 TEST(SimTimelineTest, ComputeIsSlowerUnderATransferOnly) {

@@ -34,7 +34,7 @@ namespace stretto {
 //
 // The programs must fit together (VerifyRanks), and the costs must be valid (Validate). Errors:
 // those of CheckRanks; InvalidArgument, for operations that can never start, which the message
-// names.
+// names, and for a step of more than 1e9 s.
 absl::StatusOr<std::vector<std::vector<Interval>>> Simulate(absl::Span<const SimulatedRank> ranks);
 
 // Simulates one rank that stands for all.
