@@ -86,8 +86,12 @@ absl::Status ValidateCreateRequest(const v1alpha1::CreateJobRequest& request,
   }
   const auto bytes = static_cast<int64_t>(request.job().spec().ByteSizeLong());
   if (bytes > max_spec_bytes) {
+    const size_t plan = request.job().spec().schedule().plan().size();
+    const std::string of_plan =
+        plan > 0 ? absl::StrCat(", of which schedule.plan has ", plan) : std::string();
     violations.push_back(
-        {"spec", absl::StrCat("found ", bytes, " bytes, expected at most ", max_spec_bytes)});
+        {"spec", absl::StrCat("found ", bytes, " bytes", of_plan, ", expected at most ",
+                              max_spec_bytes, ", the coordinator's ", limits::kSpecBytes.flag)});
   }
   FindUnknown(request, "", &violations);
   return violations.empty() ? absl::OkStatus() : FieldErrors(violations);
