@@ -91,12 +91,15 @@ class Writer {
 
   void Add(ReshardRole role, size_t step, std::vector<Rank> ranks, OpKind kind, BufferList in,
            BufferList out, std::vector<int64_t> attributes) {
-    ReshardOp added{.role = role, .step = step, .ranks = std::move(ranks), .op = {}};
-    added.op.kind = kind;
-    added.op.in = std::move(in);
-    added.op.out = std::move(out);
-    added.op.attributes = std::move(attributes);
-    ops_.push_back(std::move(added));
+    ops_.push_back({.role = role,
+                    .step = step,
+                    .ranks = std::move(ranks),
+                    .op = {.kind = kind,
+                           .tag = {},
+                           .in = std::move(in),
+                           .out = std::move(out),
+                           .attributes = std::move(attributes),
+                           .waits = {}}});
   }
 
   // Copies a box from one piece that contains it to another.
