@@ -303,6 +303,7 @@ TEST(SimCommandTest, BadArgumentsAreOneLineWithFlagFoundAndExpected) {
       {"--schedule megatron_sync --splits 2", {"--splits", "2", "megatron_sync", "recompute"}},
       {"--overlap", {"'--overlap'", "`stretto-bench sim --help`"}},
       {"--costs /no/such/file", {"--costs", "/no/such/file", "No such file or directory"}},
+      {"--costs /dev/null", {"--costs", "/dev/null", "no line with costs"}},
   };
   GoldenMessages golden("stretto-bench");
   for (const BadArguments& bad : cases) {

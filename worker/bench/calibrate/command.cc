@@ -5,6 +5,8 @@
 
 #include "worker/bench/calibrate/command.h"
 
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -71,6 +73,21 @@ absl::StatusOr<Work> WorkOf(const PipelineOptions& options) {
   return Work{.ranks = options.ranks, .specs = bench::MostChunksFirst(options.specs)};
 }
 
+// Before minutes of measuring.
+absl::Status ExpectPlace(const std::string& file) {
+  std::error_code ignored;
+  const std::filesystem::path path = file, folder = path.parent_path();
+  if (std::filesystem::is_directory(path, ignored)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("FILE: found the folder ", file, ", expected the name of a file to write"));
+  }
+  if (!folder.empty() && !std::filesystem::is_directory(folder, ignored)) {
+    return absl::InvalidArgumentError(absl::StrCat("FILE: found ", file, " in ", folder.string(),
+                                                   ", which is no folder, expected one that is"));
+  }
+  return absl::OkStatus();
+}
+
 template <class Options>
 absl::Status Calibrate(const std::string& file, const absl::StatusOr<Options>& options,
                        std::ostream& out, std::ostream& err) {
@@ -79,6 +96,7 @@ absl::Status Calibrate(const std::string& file, const absl::StatusOr<Options>& o
     out << options->help;
     return absl::OkStatus();
   }
+  RETURN_IF_ERROR(ExpectPlace(file));
   ASSIGN_OR_RETURN(const Work work, WorkOf(*options));
   const bool speaks = work.ranks.rank == 0;
   ASSIGN_OR_RETURN(const CostProfile profile,

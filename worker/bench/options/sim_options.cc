@@ -91,6 +91,10 @@ absl::StatusOr<CostModel> CostsOf(const SimFlags& f) {
       return absl::InvalidArgumentError(
           absl::StrCat("--costs ", f.costs, ": ", table.status().message()));
     }
+    if (table->empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--costs ", f.costs, ": found no line with costs, expected at least one"));
+    }
     cost.table = *std::move(table);
   }
   return cost;

@@ -59,6 +59,24 @@ TEST_F(CalibrateArgumentsTest, OtherCommandsAreRefused) {
   ExpectRefused({{"", "found command 'kernels', expected overlap or pipeline"}});
 }
 
+class CalibrateNowhereTest : public TwoRanksTest {
+ protected:
+  CalibrateNowhereTest() : TwoRanksTest("calibrate /nowhere/costs pipeline") {}
+};
+
+TEST_F(CalibrateNowhereTest, AMissingFolderIsRefusedBeforeAnythingIsMeasured) {
+  ExpectRefused({{"", "FILE: found /nowhere/costs in /nowhere, which is no folder"}});
+}
+
+class CalibrateFolderTest : public TwoRanksTest {
+ protected:
+  CalibrateFolderTest() : TwoRanksTest("calibrate / pipeline") {}
+};
+
+TEST_F(CalibrateFolderTest, AFolderIsRefusedBeforeAnythingIsMeasured) {
+  ExpectRefused({{"", "FILE: found the folder /, expected the name of a file to write"}});
+}
+
 class PredictionTest : public TwoRanksTest {
  protected:
   PredictionTest() : TwoRanksTest("pipeline") {}
