@@ -75,7 +75,7 @@ std::string Summary(const SimOptions& options, const SimFigures& figures) {
            absl::StrFormat("/ bound %.3f%s%s", seconds / cell.lower_bound, note,
                            PlayedPlanName(options) == std::string(name) ? ", played" : ""));
     };
-    plan(GivenPlanName(options), cell.given_seconds, cell.given_fits ? "" : ", more memory");
+    plan(GivenPlanName(options), cell.given_seconds, cell.given_fits ? "" : ", not searched");
     plan(kFoundPlanName, cell.seconds, cell.exact ? ", shortest" : "");
     for (const FoundWeave& blocks : figures.blocks)
       plan("blocks", blocks.seconds, ", with barriers");

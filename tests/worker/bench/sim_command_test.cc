@@ -286,6 +286,19 @@ TEST(SimCommandTest, MergedWeightGradientsAreFewer) {
   }
 }
 
+// A search keeps the order of weight gradients, and a plan need not.
+TEST(SimCommandTest, APlanInAnyOrderIsPlayedAndComparedWithTheOneThatIsFound) {
+  const std::string file = FileWith("weave f0|b0 pace=1\n  b w.fc1 L0\n  b w.fc1 L1\n");
+  const std::string flags =
+      "--model gpt-tiny --layers 2 --schedule helix --micro-batches 4 --micro-batch 2";
+  const SimRun run = Sim(flags + " --plan " + file);
+  EXPECT_EQ(run.code, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr(", not searched, played\n"));
+  const double found = Figures(flags + " --plan " + file)["cell"]["found_seconds"],
+               usual = Figures(flags)["cell"]["found_seconds"];
+  EXPECT_NEAR(found / usual, 1, 1e-3);
+}
+
 TEST(SimCommandTest, BadArgumentsAreOneLineWithFlagFoundAndExpected) {
   const std::vector<BadArguments> cases = {
       {"--tp 0", {"--tp", "0", "1 to 65536"}},
