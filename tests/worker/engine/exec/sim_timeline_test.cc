@@ -159,8 +159,9 @@ TEST(SimTimelineTest, ATransferThatWaitsForItsTurnSlowsDownNothing) {
               ElementsAre(At(0, 2), At(2, 6), At(2, 7.5), At(7.5, 8.5)));
 }
 
-// c begins in the middle of r, and together with q.
-TEST(SimTimelineTest, ATransferThatBeginsAloneDoesNotWait) {
+// c begins in the middle of r. The end of p makes c and q ready, and the rank posts q first; s
+// follows q beside c, which has begun before.
+TEST(SimTimelineTest, ATransferWaitsForNoComputationThatBeginsAfterIt) {
   const Program program =
       ProgramOf(absl::StrCat(kTwoLanesOfTransfers,
                              "buffer %1 y f32 4 input\n"
@@ -168,11 +169,14 @@ TEST(SimTimelineTest, ATransferThatBeginsAloneDoesNotWait) {
                              "0 comm.tp all_reduce r fwd in=%0 out=%0 on=tp\n"
                              "1 comm.dp all_reduce p fwd in=%1 out=%1 on=dp\n"
                              "2 compute zero c fwd out=%1 wait=1\n"
-                             "3 comm.dp all_reduce q fwd in=%2 out=%2 on=dp\n"));
+                             "3 comm.dp all_reduce q fwd in=%2 out=%2 on=dp\n"
+                             "4 comm.dp all_reduce s fwd in=%2 out=%2 on=dp\n"));
   CostModel cost = Costs({{"r", 5}, {"c", 6}}, {.turn_seconds = 2});
   cost.table.Set("fwd p all_reduce", 1);
   cost.table.Set("fwd q all_reduce", 3);
-  EXPECT_THAT(TimelineOf(program, cost), ElementsAre(At(0, 5), At(0, 1), At(1, 7), At(1, 6)));
+  cost.table.Set("fwd s all_reduce", 1);
+  EXPECT_THAT(TimelineOf(program, cost),
+              ElementsAre(At(0, 5), At(0, 1), At(1, 7), At(1, 4), At(4, 7)));
 }
 
 // The same program on both ranks, rank 1 computing at half the speed.

@@ -100,11 +100,9 @@ class Simulation {
                                                        " s, expected costs of a shorter step"));
       }
       now_ = time;
-      if (activities_[activity].turn == Activity::Turn::kWaits) {
-        BeginWork(activity);
-      } else {
-        Complete(activity);
-      }
+      const bool waited = activities_[activity].turn == Activity::Turn::kWaits;
+      if (waited) BeginWork(activity);
+      if (!waited) Complete(activity);
       Settle();
     }
     RETURN_IF_ERROR(CheckFinished());
@@ -208,7 +206,7 @@ class Simulation {
     activities_[activity] = {.remaining = seconds, .since = now_, .active = true};
   }
 
-  // A transfer waits for its turn if one of its ranks computes when it begins, until none does.
+  // A transfer waits for its turn if a rank of it already computes when it begins, until none does.
   // Then it sends at once what the link has saved up. One that waits for its whole turn does not:
   // the link also saves up during each turn, so the measured seconds of a turn allow for that.
   void TakeTurn(size_t transfer) {
@@ -237,11 +235,20 @@ class Simulation {
     for (size_t member : meetings_[transfer - lanes_.size()].lanes) {
       const SimRank& rank = ranks_[lanes_[member].rank];
       for (size_t lane : rank.lanes) {
-        if (!activities_[lane].active) continue;
+        if (!activities_[lane].active || PostedBefore(lanes_[member], lanes_[lane])) continue;
         turn = std::max(turn, TogetherOf(rank, lane, transfer).turn_seconds);
       }
     }
     return turn;
+  }
+
+  // Whether the end of a lane's last transfer made both its next one and a computation ready: a
+  // rank posts the one before it wakes the other (docs/design/0093-posted-before-others-wake.md).
+  bool PostedBefore(const SimLane& transfers, const SimLane& computes) const {
+    const std::vector<Interval>& of = intervals_[transfers.rank];
+    const int64_t posted = of[transfers.ops[transfers.head].position()].begin;
+    return transfers.head > 0 && of[transfers.ops[transfers.head - 1].position()].end == posted &&
+           of[computes.ops[computes.head].position()].begin == posted;
   }
 
   void Complete(size_t activity) {
@@ -343,9 +350,7 @@ class Simulation {
     finishes_.emplace(EndOf(activity), index);
   }
 
-  static double EndOf(const Activity& activity) {
-    return activity.since + activity.remaining / activity.rate;
-  }
+  static double EndOf(const Activity& of) { return of.since + of.remaining / of.rate; }
 
   absl::Status CheckFinished() const {
     std::string stuck;

@@ -9,7 +9,8 @@
 // have reached it. A computation and a transfer that involve a rank at once run at the rates that
 // CostModel::Together leaves them; beside several, the slowest of their rates counts. Rates change
 // at events, also in the middle of an operation. A transfer that begins beside a computation first
-// waits for its turn, or until no rank of it computes, and slows down nothing meanwhile. What an
+// waits for its turn, or until no rank of it computes, and slows down nothing meanwhile. It waits
+// for no computation that the end of its lane's last transfer released together with it. What an
 // idle link has saved up is sent at once by a transfer that did not have to wait for its whole
 // turn. Computing lanes do not slow each other down. Transfers that cross the same ports of the
 // network share them fairly (worker/engine/cost/topology.h), also those of different groups of one
