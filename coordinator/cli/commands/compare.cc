@@ -122,6 +122,7 @@ RunFigures FiguresOf(const v1alpha1::Job& job, const std::vector<v1alpha1::StepR
   RunFigures run;
   run.name = ShortResourceName(job.name());
   run.schedule = ShortSchedule(job.spec().schedule());
+  run.layout = LayoutText(job.spec());
   run.options = OptionsText(job.spec());
   run.link = ShortLink(job);
   run.steps = job.progress().steps();
@@ -178,6 +179,7 @@ std::string CompareTable(const std::vector<RunFigures>& runs) {
     rows.push_back(std::move(row));
   };
   add("schedule", [](const RunFigures& r) { return r.schedule; });
+  add("layout", [](const RunFigures& r) { return r.layout; });
   if (std::any_of(runs.begin(), runs.end(), [](const auto& r) { return !r.options.empty(); })) {
     add("options", [](const RunFigures& r) { return r.options.empty() ? "-" : r.options; });
   }
@@ -224,6 +226,7 @@ Document CompareDocument(const std::vector<RunFigures>& runs) {
     list.push_back(
         {{"name", r.name},
          {"schedule", r.schedule},
+         {"layout", r.layout},
          {"options", r.options},
          {"link", r.link},
          {"steps", r.steps},

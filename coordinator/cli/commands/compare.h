@@ -14,7 +14,7 @@ namespace stretto::cli {
 // The figures of one job, measured from its own step reports. They leave out the first step, which
 // warms caches. hidden_saved and t_ideal_step are NaN without a profile.
 struct RunFigures {
-  std::string name, schedule, options, link, parity;
+  std::string name, schedule, layout, options, link, parity;
   int64_t steps = 0;
   double first_loss = 0, last_loss = 0;
   double held_out_loss = 0;  // the last; NaN: none

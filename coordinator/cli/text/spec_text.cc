@@ -100,6 +100,37 @@ std::string OptionsText(const v1alpha1::JobSpec& spec) {
   return absl::StrJoin(options, ", ");
 }
 
+std::string LayoutText(const v1alpha1::JobSpec& spec) {
+  const v1alpha1::ParallelismSpec& parallelism = spec.parallelism();
+  const int replicas = parallelism.dp_size();
+  const auto stage = [&](std::string* out, const v1alpha1::StageSpec& of) {
+    absl::StrAppend(out, of.layers(), " x tp ", of.tp_size());
+    if (of.dp_size() > 0 && of.dp_size() != replicas) absl::StrAppend(out, " x dp ", of.dp_size());
+  };
+  std::string text =
+      parallelism.stages().empty()
+          ? absl::StrCat("tp ", parallelism.tp_size())
+          : absl::StrCat("layers ", absl::StrJoin(parallelism.stages(), " + ", stage));
+  if (parallelism.pp_size() > 1) {
+    const v1alpha1::PipelineSpec& pipeline = spec.schedule().pipeline();
+    absl::StrAppend(&text, ", pp ", parallelism.pp_size(), " ", pipeline.order());
+    const int chunks = parallelism.chunks_per_stage();
+    if (chunks > 1) absl::StrAppend(&text, ", ", chunks, " chunks per stage");
+    if (!pipeline.warm_up().empty())
+      absl::StrAppend(&text, ", warm-ups ", absl::StrJoin(pipeline.warm_up(), " "));
+    if (pipeline.auto_warm_up()) absl::StrAppend(&text, ", warm-ups by measured times");
+    if (pipeline.wgrad_delay() > v1alpha1::WGRAD_DELAY_NONE)
+      absl::StrAppend(&text, ", wgrads delayed: ", ShortName(pipeline.wgrad_delay()));
+    if (pipeline.transfer() > v1alpha1::TRANSFER_AUTO)
+      absl::StrAppend(&text, ", transfers: ", ShortName(pipeline.transfer()));
+  }
+  if (replicas > 1) {
+    absl::StrAppend(&text, ", dp ", replicas);
+    if (parallelism.zero() > 0) absl::StrAppend(&text, " zero ", parallelism.zero());
+  }
+  return text;
+}
+
 std::string ScheduleText(const v1alpha1::JobSpec& spec) {
   std::string text = spec.schedule().name();
   const v1alpha1::ScheduleParameters& parameters = spec.schedule().parameters();
@@ -112,36 +143,7 @@ std::string ScheduleText(const v1alpha1::JobSpec& spec) {
   if (const std::string& plan = spec.schedule().plan(); !plan.empty()) {
     absl::StrAppend(&text, ", a plan of ", std::count(plan.begin(), plan.end(), '\n'), " lines");
   }
-  const int replicas = spec.parallelism().dp_size();
-  const auto stage = [&](std::string* out, const v1alpha1::StageSpec& of) {
-    absl::StrAppend(out, of.layers(), " x tp ", of.tp_size());
-    if (of.dp_size() > 0 && of.dp_size() != replicas) absl::StrAppend(out, " x dp ", of.dp_size());
-  };
-  if (spec.parallelism().stages().empty()) {
-    absl::StrAppend(&text, ", tp ", spec.parallelism().tp_size());
-  } else {
-    absl::StrAppend(&text, ", layers ", absl::StrJoin(spec.parallelism().stages(), " + ", stage));
-  }
-  if (spec.parallelism().pp_size() > 1) {
-    absl::StrAppend(&text, ", pp ", spec.parallelism().pp_size(), " ",
-                    spec.schedule().pipeline().order());
-    const int chunks = spec.parallelism().chunks_per_stage();
-    if (chunks > 1) absl::StrAppend(&text, ", ", chunks, " chunks per stage");
-    const auto& warm_up = spec.schedule().pipeline().warm_up();
-    if (!warm_up.empty()) absl::StrAppend(&text, ", warm-ups ", absl::StrJoin(warm_up, " "));
-    if (spec.schedule().pipeline().auto_warm_up())
-      absl::StrAppend(&text, ", warm-ups by measured times");
-    const v1alpha1::WgradDelay delay = spec.schedule().pipeline().wgrad_delay();
-    if (delay > v1alpha1::WGRAD_DELAY_NONE)
-      absl::StrAppend(&text, ", wgrads delayed: ", ShortName(delay));
-    const v1alpha1::Transfer transfer = spec.schedule().pipeline().transfer();
-    if (transfer > v1alpha1::TRANSFER_AUTO)
-      absl::StrAppend(&text, ", transfers: ", ShortName(transfer));
-  }
-  if (spec.parallelism().dp_size() > 1) {
-    absl::StrAppend(&text, ", dp ", spec.parallelism().dp_size());
-    if (spec.parallelism().zero() > 0) absl::StrAppend(&text, " zero ", spec.parallelism().zero());
-  }
+  absl::StrAppend(&text, ", ", LayoutText(spec));
   const std::string options = OptionsText(spec);
   return options.empty() ? text : absl::StrCat(text, ", ", options);
 }

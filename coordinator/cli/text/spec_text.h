@@ -27,7 +27,11 @@ double TokensOfStep(const v1alpha1::JobSpec& spec);
 // full"; empty if there are none.
 std::string OptionsText(const v1alpha1::JobSpec& spec);
 
-// "domino_row, slices of 2 + 2, tp 2", and the options.
+// Returns how the model lies on its ranks and the order of its stages: "tp 2", "layers 3 x tp 2 +
+// 1 x tp 1, pp 2 1f1b, wgrads delayed: send, dp 2 zero 1".
+std::string LayoutText(const v1alpha1::JobSpec& spec);
+
+// "domino_row, slices of 2 + 2, tp 2": the schedule, the layout, and the options.
 std::string ScheduleText(const v1alpha1::JobSpec& spec);
 
 }  // namespace stretto::cli

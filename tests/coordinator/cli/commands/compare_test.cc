@@ -21,6 +21,7 @@ v1alpha1::Job JobOf(const char* name, const char* schedule) {
   v1alpha1::Job job;
   job.set_name(std::string("jobs/") + name);
   job.mutable_spec()->mutable_schedule()->set_name(schedule);
+  job.mutable_spec()->mutable_parallelism()->set_tp_size(2);
   return job;
 }
 
@@ -39,6 +40,7 @@ TEST(CompareTest, ScheduleCarriesItsPiecesAndOptionsHaveALine) {
   const std::string text =
       CompareTable({FiguresOf(JobOf("sync", "megatron_sync"), {}), FiguresOf(Hybrid(), {})});
   EXPECT_THAT(text, HasSubstr("schedule         megatron_sync  domino_hybrid[2+1]/2\n"
+                              "layout                    tp 2                  tp 2\n"
                               "options                      -     sequence parallel\n"));
 }
 
@@ -47,6 +49,20 @@ TEST(CompareTest, AScheduleWithAPlanOfItsOwnIsMarked) {
   planned.mutable_spec()->mutable_schedule()->set_plan("weave f0|b0 pace=1\n");
   EXPECT_THAT(CompareTable({FiguresOf(JobOf("plain", "helix"), {}), FiguresOf(planned, {})}),
               HasSubstr("helix  helix+plan\n"));
+}
+
+TEST(CompareTest, StagesAndTheirOrderAreInTheLayout) {
+  std::vector<RunFigures> runs;
+  for (const char* order : {"1f1b", "gpipe"}) {
+    v1alpha1::Job job = JobOf(order, "megatron_sync");
+    job.mutable_spec()->mutable_parallelism()->set_pp_size(4);
+    job.mutable_spec()->mutable_parallelism()->set_dp_size(2);
+    job.mutable_spec()->mutable_schedule()->mutable_pipeline()->set_order(order);
+    runs.push_back(FiguresOf(job, {}));
+  }
+  EXPECT_THAT(CompareTable(runs),
+              HasSubstr("layout           tp 2, pp 4 1f1b, dp 2  tp 2, pp 4 gpipe, dp 2\n"));
+  EXPECT_EQ(CompareDocument(runs)["runs"][1]["layout"], "tp 2, pp 4 gpipe, dp 2");
 }
 
 TEST(CompareTest, OptionsThatNoRunHasAreLeftOut) {
