@@ -64,16 +64,16 @@ std::string Summary(const SimOptions& options, const SimFigures& figures) {
   };
   time("step", seconds, "");
   time("with open tails", figures.open_tails_seconds,
-       absl::StrFormat("open / closed %.3f", figures.open_tails_seconds / seconds));
+       absl::StrCat("open / closed ", RatioText(figures.open_tails_seconds, seconds)));
   time("megatron_sync, not sliced", figures.sync_seconds,
-       absl::StrFormat("speed-up %.3f", figures.sync_seconds / seconds));
+       absl::StrCat("speed-up ", RatioText(figures.sync_seconds, seconds)));
   time("t_ideal_step", figures.t_ideal_step,
-       absl::StrFormat("step / ideal %.3f", seconds / figures.t_ideal_step));
+       absl::StrCat("step / ideal ", RatioText(seconds, figures.t_ideal_step)));
   for (const FoundWeave& cell : figures.cells) {
     const auto plan = [&](const char* name, double seconds, const char* note) {
       time(absl::StrCat("cell, ", name, " plan"), seconds,
-           absl::StrFormat("/ bound %.3f%s%s", seconds / cell.lower_bound, note,
-                           PlayedPlanName(options) == std::string(name) ? ", played" : ""));
+           absl::StrCat("/ bound ", RatioText(seconds, cell.lower_bound), note,
+                        PlayedPlanName(options) == std::string(name) ? ", played" : ""));
     };
     plan(GivenPlanName(options), cell.given_seconds, cell.given_fits ? "" : ", not searched");
     plan(kFoundPlanName, cell.seconds, cell.exact ? ", shortest" : "");
@@ -83,6 +83,8 @@ std::string Summary(const SimOptions& options, const SimFigures& figures) {
   }
   time("t_comp", figures.t_comp, "");
   time("t_comm", figures.t_comm, "");
+  if (!options.cost.table.empty())
+    absl::StrAppendFormat(&text, "%-29s %s\n", "known times", KnownText(figures.known));
   absl::StrAppendFormat(&text, "\n%-29s %14s %14s\n", "communication", "forward", "backward");
   const auto pair = [&](const char* name, const std::string& forward, const std::string& backward) {
     absl::StrAppendFormat(&text, "%-29s %14s %14s\n", name, forward, backward);
@@ -134,6 +136,10 @@ std::string Json(const SimOptions& options, const SimFigures& figures) {
       {"megatron_sync_seconds", figures.sync_seconds},
       {"speed_up", figures.sync_seconds / step.ledger.seconds},
       {"open_tails_seconds", figures.open_tails_seconds},
+      {"computations", figures.known.computations},
+      {"known_computations", figures.known.known_computations},
+      {"collectives", figures.known.collectives},
+      {"known_collectives", figures.known.known_collectives},
       {"t_comp", figures.t_comp},
       {"t_comm", figures.t_comm},
       {"t_ideal_step", figures.t_ideal_step},

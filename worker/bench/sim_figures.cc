@@ -86,6 +86,8 @@ absl::StatusOr<SimFigures> RunSim(EngineSpec spec, const CostModel& cost, bool f
   }
   ASSIGN_OR_RETURN(RankPlan plan, BuildPlan(spec, 0));
   figures.program = std::move(plan.program);
+  CountKnown(figures.program, cost.table, &figures.known);
+  RETURN_IF_ERROR(ExpectKnown(figures.known, cost.table));
   ASSIGN_OR_RETURN(figures.step, StepOf(spec, figures.program, cost));
   CostModel uncontended = cost;
   uncontended.contention = {};

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "worker/bench/known_costs.h"
 #include "worker/engine/cost/model.h"
 #include "worker/engine/exec/executor.h"
 #include "worker/engine/exec/ledger.h"
@@ -46,12 +47,14 @@ struct SimFigures {
   // The plans that are the shortest with barriers; none beyond kMostBlockLayers.
   std::vector<FoundWeave> blocks;
   double t_ideal_step = 0;  // max(t_comp + CPU time of communication, t_comm)
+  KnownCosts known;         // of the schedule's operations
 };
 
 StepFigures FiguresOf(const Program& program, std::vector<Interval> intervals);
 
 // With `find_plan`, the cells of a schedule that weaves are in the order that is the shortest at
-// these costs, otherwise in that of the spec. Errors: those of BuildPlan and of Simulate.
+// these costs, otherwise in that of the spec. Errors: those of BuildPlan, of ExpectKnown and
+// of Simulate.
 absl::StatusOr<SimFigures> RunSim(EngineSpec spec, const CostModel& cost, bool find_plan);
 
 }  // namespace stretto

@@ -88,6 +88,9 @@ absl::StatusOr<PipelineFigures> Figures(EngineSpec spec, const CostModel& cost, 
       ASSIGN_OR_RETURN(plans, PlansOf(spec));
     }
   }
+  KnownCosts known;
+  for (const RankPlan& plan : plans) CountKnown(plan.program, cost.table, &known);
+  RETURN_IF_ERROR(ExpectKnown(known, cost.table));
   CostModel free = cost;
   free.interconnect = {};
   ASSIGN_OR_RETURN(const Means ideal, Played(spec, plans, free));
@@ -106,7 +109,8 @@ absl::StatusOr<PipelineFigures> Figures(EngineSpec spec, const CostModel& cost, 
                          .sent_bytes = most_sent,
                          .first_activation_bytes = plans.front().arenas[ArenaClass::kActivation],
                          .last_activation_bytes = plans.back().arenas[ArenaClass::kActivation],
-                         .cells = std::move(cells)};
+                         .cells = std::move(cells),
+                         .known = known};
 }
 
 const char* BlockingOrder() {

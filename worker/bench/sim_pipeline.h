@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "worker/bench/known_costs.h"
 #include "worker/engine/cost/model.h"
 #include "worker/engine/schedule/search/find_weave.h"
 #include "worker/engine/spec/spec.h"
@@ -33,6 +34,7 @@ struct PipelineFigures {
   double blocking_step = 0;  // of the order that blocks, at the same stages
   // Of folded stages. The plans of the spec are the given ones, default plans where it has none.
   std::vector<FoundWeave> cells = {};
+  KnownCosts known = {};  // of the operations of a rank of each stage
 };
 
 // Simulates one rank of each stage; the others are its copies. Shards of a stage differ only in
@@ -40,7 +42,7 @@ struct PipelineFigures {
 // order and in chunks of a stage alone, and a folded one in the schedule. `plain` is of one chunk;
 // with as many stages, its order that blocks is the baseline. With `find_plan`, the cells of folded
 // stages are in the order that is the shortest at these costs, otherwise in that of the spec.
-// Errors: those of DraftPlan, of FindWeaves and of Simulate.
+// Errors: those of DraftPlan, of FindWeaves, of ExpectKnown and of Simulate.
 absl::StatusOr<std::vector<PipelineFigures>> RunPipelines(EngineSpec plain,
                                                           const std::vector<EngineSpec>& specs,
                                                           const CostModel& cost,

@@ -17,6 +17,10 @@ const char* PlayedPlanName(const SimOptions& options) {
   return options.find_plan ? kFoundPlanName : GivenPlanName(options);
 }
 
+std::string RatioText(double seconds, double other_seconds) {
+  return other_seconds > 0 ? absl::StrFormat("%.3f", seconds / other_seconds) : "-";
+}
+
 std::string CellName(const FoundWeave& cell) {
   return absl::StrCat("f", cell.plan.forward_chunk, "|b", cell.plan.backward_chunk);
 }
@@ -26,8 +30,8 @@ void PrintPlayedPlans(const SimOptions& options, const std::vector<FoundWeave>& 
   out << PrintWeaves(cells, options.find_plan ? &FoundWeave::plan : &FoundWeave::given_plan);
   for (const FoundWeave& cell : cells) {
     const double seconds = options.find_plan ? cell.seconds : cell.given_seconds;
-    err << absl::StrFormat("cell %s: %.3f ms, %.3f of the lower bound of all plans\n",
-                           CellName(cell), seconds * 1e3, seconds / cell.lower_bound);
+    err << absl::StrFormat("cell %s: %.3f ms, %s of the lower bound of all plans\n", CellName(cell),
+                           seconds * 1e3, RatioText(seconds, cell.lower_bound));
   }
 }
 

@@ -18,6 +18,9 @@ const char* GivenPlanName(const SimOptions& options);
 // That of the step.
 const char* PlayedPlanName(const SimOptions& options);
 
+// "1.071", or "-" where there is nothing to compare with, because all costs are 0.
+std::string RatioText(double seconds, double other_seconds);
+
 // "f0|b1", as in a plan.
 std::string CellName(const FoundWeave& cell);
 

@@ -47,6 +47,21 @@ std::string NameOf(const PipelineFigures& row) {
   return row.chunks == 1 ? row.order : absl::StrCat(row.order, " x ", row.chunks);
 }
 
+// Of all rows together; nothing without costs.
+std::string KnownTimes(const SimOptions& options, const std::vector<Rows>& tables) {
+  if (options.cost.table.empty()) return "";
+  KnownCosts all;
+  for (const Rows& rows : tables) {
+    for (const PipelineFigures& row : rows.orders) {
+      all.computations += row.known.computations;
+      all.known_computations += row.known.known_computations;
+      all.collectives += row.known.collectives;
+      all.known_collectives += row.known.known_collectives;
+    }
+  }
+  return absl::StrCat("known times: ", KnownText(all), "\n");
+}
+
 std::string TableOf(const std::vector<Rows>& tables) {
   size_t width = 14;
   for (const Rows& rows : tables) {
@@ -60,12 +75,14 @@ std::string TableOf(const std::vector<Rows>& tables) {
                                       "ideal, ms", "sent, MiB", "first, MiB", "last, MiB");
   for (const Rows& rows : tables) {
     for (const PipelineFigures& row : rows.orders) {
-      const auto share = [&](double seconds) { return 100 * seconds / row.step; };
+      const auto share = [&](double seconds) {
+        return row.step > 0 ? 100 * seconds / row.step : 0;
+      };
       const auto mib = [](int64_t count) { return static_cast<double>(count) / (1 << 20); };
-      absl::StrAppendFormat(&times, "%6d %-*s%11.3f%8.3f%9.3f%7.1f%6.1f%6.1f%6.1f\n", rows.stages,
-                            columns, NameOf(row), row.step * 1e3, row.step / row.ideal,
-                            row.blocking_step / row.step, share(row.bubble), share(row.exposed_pp),
-                            share(row.exposed_tp), share(row.exposed_dp));
+      absl::StrAppendFormat(&times, "%6d %-*s%11.3f%8s%9s%7.1f%6.1f%6.1f%6.1f\n", rows.stages,
+                            columns, NameOf(row), row.step * 1e3, RatioText(row.step, row.ideal),
+                            RatioText(row.blocking_step, row.step), share(row.bubble),
+                            share(row.exposed_pp), share(row.exposed_tp), share(row.exposed_dp));
       absl::StrAppendFormat(&bytes, "%6d %-*s%11.3f%12.1f%12.1f%12.1f\n", rows.stages, columns,
                             NameOf(row), row.ideal * 1e3, mib(row.sent_bytes),
                             mib(row.first_activation_bytes), mib(row.last_activation_bytes));
@@ -81,7 +98,8 @@ std::string PlanTable(const SimOptions& options, const std::vector<Rows>& tables
     for (const PipelineFigures& row : rows.orders) {
       for (const FoundWeave& cell : row.cells) {
         const auto time = [&](double seconds) {
-          return absl::StrFormat("%9.3f ms %7.3f", seconds * 1e3, seconds / cell.lower_bound);
+          return absl::StrFormat("%9.3f ms %7s", seconds * 1e3,
+                                 RatioText(seconds, cell.lower_bound));
         };
         absl::StrAppendFormat(&text, "%6d %-8s %s %s %9.3f ms  %s\n", rows.stages, CellName(cell),
                               time(cell.given_seconds), time(cell.seconds), cell.lower_bound * 1e3,
@@ -111,6 +129,10 @@ std::string JsonOf(const SimOptions& options, const std::vector<Rows>& tables) {
       json["pipelines"].push_back({{"pp_size", rows.stages},
                                    {"order", row.order},
                                    {"chunks_per_stage", row.chunks},
+                                   {"computations", row.known.computations},
+                                   {"known_computations", row.known.known_computations},
+                                   {"collectives", row.known.collectives},
+                                   {"known_collectives", row.known.known_collectives},
                                    {"step_seconds", row.step},
                                    {"ideal_seconds", row.ideal},
                                    {"compute_seconds", row.compute},
@@ -167,7 +189,7 @@ int PrintPipelines(const SimOptions& options, std::ostream& out, std::ostream& e
     return 0;
   }
   out << "SIMULATED: no figure below is measured\n"
-      << SimTitle(options) << Machines(options) << "\n"
+      << SimTitle(options) << Machines(options) << KnownTimes(options, tables) << "\n"
       << TableOf(tables) << PlanTable(options, tables);
   return 0;
 }

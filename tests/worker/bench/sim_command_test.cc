@@ -18,6 +18,7 @@
 #include "proto/spec/schedules.h"
 #include "tests/golden_messages.h"
 #include "tests/worker/bench/testing/sim_run.h"
+#include "worker/bench/sim_plans.h"
 #include "worker/engine/cost/profile.h"
 
 namespace stretto {
@@ -317,6 +318,7 @@ TEST(SimCommandTest, BadArgumentsAreOneLineWithFlagFoundAndExpected) {
       {"--overlap", {"'--overlap'", "`stretto-bench sim --help`"}},
       {"--costs /no/such/file", {"--costs", "/no/such/file", "No such file or directory"}},
       {"--costs /dev/null", {"--costs", "/dev/null", "no line with costs"}},
+      {"--schedule helix --micro-batches 4 --print-plan --json", {"--print-plan", "--json"}},
   };
   GoldenMessages golden("stretto-bench");
   for (const BadArguments& bad : cases) {
@@ -326,6 +328,18 @@ TEST(SimCommandTest, BadArgumentsAreOneLineWithFlagFoundAndExpected) {
     golden.Add(run.err, bad.facts);
     EXPECT_EQ(run.out, "") << bad.arguments;
   }
+}
+
+// As of a variable of the shell that is not set.
+TEST(SimCommandTest, AnEmptyFileNameIsRefused) {
+  const auto error = [](const char* flag) {
+    std::ostringstream out, err;
+    EXPECT_EQ(SimCommand({flag, ""}, out, err, kPlainWidth), 2);
+    return err.str();
+  };
+  EXPECT_EQ(error("--costs"), "error: --costs: found nothing, expected the name of a file\n");
+  EXPECT_EQ(error("--plan"),
+            "error: --plan: found nothing, expected default, found or the name of a file\n");
 }
 
 // A calibration without operations: its link and its contention are those of the flags.
@@ -356,6 +370,40 @@ TEST(SimCommandTest, CalibratedCostsReplaceTheLinkAndTheContentionOfTheFlags) {
   EXPECT_EQ(run.err, absl::StrCat("error: --costs ", file, ": costs line 4: found repeats that ",
                                   "spread by 50.0 %, expected at most 10 %: calibrate on an idle ",
                                   "machine\n"));
+}
+
+TEST(SimCommandTest, SaysHowManyOperationsTheCostsHave) {
+  const std::string file = FileWith("fwd fc1 gemm 0.001\nfwd fc2 all_reduce 0.002\n");
+  const nlohmann::json figures = Figures("--costs " + file);
+  EXPECT_EQ(figures["known_computations"], 6);  // the model has six layers
+  EXPECT_EQ(figures["known_collectives"], 6);
+  EXPECT_GT(figures["computations"], 6);
+  EXPECT_THAT(Sim("--costs " + file).out,
+              HasSubstr(absl::StrCat("known times                   6 of ",
+                                     figures["computations"].dump(), " computations, 6 of ",
+                                     figures["collectives"].dump(), " collectives\n")));
+  EXPECT_THAT(Sim("--layers 8 --pp 2 --pipeline 1f1b --micro-batches 4 --costs " + file).out,
+              HasSubstr("\nknown times: 32 of "));
+  EXPECT_THAT(Sim("").out, testing::Not(HasSubstr("known times")));
+}
+
+TEST(SimCommandTest, CostsOfAnotherModelAreRefused) {
+  const std::string file = FileWith("fwd fc9 gemm 0.001\n");
+  for (const char* layout : {"", "--pp 2 --layers 8 --micro-batches 4 "}) {
+    const SimRun run = Sim(absl::StrCat(layout, "--costs ", file));
+    EXPECT_EQ(run.code, 2) << layout;
+    EXPECT_EQ(run.err,
+              "error: --costs: found times, but of no operation of this model, expected costs of "
+              "the same model, --micro-batch, --slices and --dtype\n");
+  }
+}
+
+// Costs of 0 are possible, in a trace whose clock stood still.
+TEST(SimCommandTest, ARatioToNothingIsNone) {
+  EXPECT_EQ(RatioText(1.5, 3), "0.500");
+  EXPECT_EQ(RatioText(0, 3), "0.000");
+  EXPECT_EQ(RatioText(1.5, 0), "-");
+  EXPECT_EQ(RatioText(0, 0), "-");
 }
 
 // Whatever it prints, for the options that make lines long.

@@ -6,13 +6,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "proto/base/files.h"
+#include "worker/bench/options/flags.h"
 
 namespace stretto::bench {
 
 void AddCostsFlag(CLI::App& app, std::string& file) {
   app.add_option("--costs", file,
                  "file of `stretto-bench calibrate`, from which steps are predicted (default: "
-                 "nothing is predicted)");
+                 "nothing is predicted)")
+      ->check(NotEmpty("the name of a file"));
 }
 
 absl::StatusOr<std::optional<CostProfile>> ReadCosts(const std::string& file) {

@@ -53,6 +53,14 @@ CLI::Validator OneOf(std::vector<std::string> names) {
       "");
 }
 
+CLI::Validator NotEmpty(const std::string& expected) {
+  return CLI::Validator(
+      [=](std::string& text) -> std::string {
+        return text.empty() ? absl::StrCat("found nothing, expected ", expected) : "";
+      },
+      "");
+}
+
 absl::StatusOr<std::string> ParseFlags(CLI::App& app, std::vector<std::string> arguments) {
   std::reverse(arguments.begin(), arguments.end());  // CLI11 wants the last one first
   try {

@@ -20,6 +20,8 @@ CLI::Validator Integer(int low, int high);
 // `expected` describes the range: "a number from 1e-3 to 1e6".
 CLI::Validator Number(double low, double high, const std::string& expected);
 CLI::Validator OneOf(std::vector<std::string> names);
+// `expected` describes the value: "the name of a file".
+CLI::Validator NotEmpty(const std::string& expected);
 
 // Parses `arguments` into the variables that the flags of `app` are bound to. Returns an empty
 // string, or the help text if the arguments asked for it; then nothing else must be done. Errors:

@@ -17,6 +17,7 @@ namespace stretto {
 namespace {
 
 using bench::Integer;
+using bench::NotEmpty;
 using bench::Number;
 using bench::OneOf;
 
@@ -49,8 +50,9 @@ void AddMachineFlags(CLI::App& app, SimFlags& f) {
   app.add_option("--costs", f.costs,
                  "file of measured costs, which override the model's: one of `stretto-bench "
                  "calibrate`, also in place of --gbps, --latency-us, --contention and "
-                 "--link-contention; a trace of `stretto job trace`; or one 'KEY SECONDS' per "
-                 "line")
+                 "--link-contention; a trace of `stretto job trace` of the same model, of which it "
+                 "has names and no shapes; or one 'KEY SECONDS' per line")
+      ->check(NotEmpty("the name of a file"))
       ->group(group);
 }
 
@@ -93,6 +95,7 @@ void AddOutputFlags(CLI::App& app, SimFlags& f) {
          "--plan", f.plan,
          "order of the two passes of a schedule that weaves: default, found, the shortest at "
          "these costs, or a file with a weave plan as text")
+      ->check(NotEmpty("default, found or the name of a file"))
       ->capture_default_str()
       ->group(group);
   app.add_flag("--print-plan", f.print_plan,

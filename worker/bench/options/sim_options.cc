@@ -177,6 +177,10 @@ absl::Status AddPlan(SimFlags* f, SimOptions* options) {
         absl::StrCat(f->print_plan ? "--print-plan: found it" : "--plan: found 'found'",
                      " with --schedule ", f->spec.schedule, ", expected a schedule that weaves"));
   }
+  if (f->print_plan && f->json) {
+    return absl::InvalidArgumentError(
+        "--print-plan: found it with --json, expected one of the two: a plan is text of its own");
+  }
   if (options->find_plan || f->plan == kDefaultPlan) return absl::OkStatus();
   ASSIGN_OR_RETURN(f->spec.plan, TextOf("--plan", f->plan));
   return absl::OkStatus();

@@ -146,8 +146,8 @@ absl::StatusOr<CostTable> CostsOfTrace(absl::string_view json) {
   std::vector<Sample> samples;
   try {
     samples = SamplesOf(SlicesOf(trace.at("traceEvents")));
-  } catch (const Json::exception& error) {  // a field has another type
-    return Refused(error.what());
+  } catch (const Json::exception&) {
+    return Refused("an operation whose name, pid, ts or dur is of another type");
   }
   if (samples.empty()) return Refused("no operation");
   std::map<std::string, std::pair<std::vector<double>, std::vector<double>>> by_key;  // alone, all

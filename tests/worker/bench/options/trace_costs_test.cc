@@ -15,8 +15,6 @@
 namespace stretto::bench {
 namespace {
 
-using ::testing::HasSubstr;
-
 // An operation of a rank, in microseconds.
 std::string Operation(int rank, const std::string& name, double begin, double duration) {
   return absl::StrCat(R"({"ph":"X","name":")", name, R"(","args":{"operation":0},"ts":)", begin,
@@ -83,8 +81,8 @@ TEST(TraceCostsTest, WhatIsNoTraceIsRefused) {
   EXPECT_EQ(message(Trace({})), "found no operation" + expected);
   EXPECT_EQ(message(Trace({R"({"ph":"X","name":"step 1","pid":0,"ts":0,"dur":1})"})),
             "found no operation" + expected);
-  EXPECT_THAT(message(Trace({R"({"ph":"X","name":3,"args":{"operation":0}})"})),
-              HasSubstr("type must be string"));
+  EXPECT_EQ(message(Trace({R"({"ph":"X","name":3,"args":{"operation":0}})"})),
+            "found an operation whose name, pid, ts or dur is of another type" + expected);
 }
 
 TEST(TraceCostsTest, SimTakesItInPlaceOfTheModelsTimes) {

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/bench/known_costs.h"
+
+#include "absl/strings/str_cat.h"
+#include "worker/engine/program/op_kind.h"
+
+namespace stretto {
+
+void CountKnown(const Program& program, const CostTable& table, KnownCosts* known) {
+  for (const Op& op : program.ops) {
+    if (IsTransfer(op.kind)) continue;
+    const bool has = table.Find(program, op) != nullptr;
+    if (IsCollective(op.kind)) {
+      ++known->collectives;
+      known->known_collectives += has;
+    } else {
+      ++known->computations;
+      known->known_computations += has;
+    }
+  }
+}
+
+std::string KnownText(const KnownCosts& known) {
+  return absl::StrCat(known.known_computations, " of ", known.computations, " computations, ",
+                      known.known_collectives, " of ", known.collectives, " collectives");
+}
+
+absl::Status ExpectKnown(const KnownCosts& known, const CostTable& table) {
+  if (table.empty() || known.known_computations + known.known_collectives > 0)
+    return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "--costs: found times, but of no operation of this model, expected costs of the same model, "
+      "--micro-batch, --slices and --dtype");
+}
+
+}  // namespace stretto
