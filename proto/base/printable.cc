@@ -37,13 +37,14 @@ Character First(absl::string_view text) {
 }
 
 bool IsSafe(int32_t code) {
-  constexpr std::array<std::pair<int32_t, int32_t>, 7> kUnsafe = {{{-1, 0x1f},
+  constexpr std::array<std::pair<int32_t, int32_t>, 8> kUnsafe = {{{-1, 0x1f},
                                                                    {0x7f, 0x9f},
                                                                    {0x61c, 0x61c},
                                                                    {0x200e, 0x200f},
                                                                    {0x2028, 0x2029},
                                                                    {0x202a, 0x202e},
-                                                                   {0x2066, 0x2069}}};
+                                                                   {0x2066, 0x2069},
+                                                                   {0xfeff, 0xfeff}}};
   for (const auto& [first, last] : kUnsafe) {
     if (code >= first && code <= last) return false;
   }

@@ -6,7 +6,8 @@
 //
 // Not printable are the control characters U+0000 to U+001F (among them tab and new line) and
 // U+007F to U+009F, the separators of lines U+2028 and U+2029, the marks of direction U+061C,
-// U+200E, U+200F, U+202A to U+202E and U+2066 to U+2069, and bytes that are not UTF-8.
+// U+200E, U+200F, U+202A to U+202E and U+2066 to U+2069, the mark of byte order U+FEFF, which
+// nobody sees, and bytes that are not UTF-8.
 
 #include <string>
 

@@ -204,14 +204,15 @@ std::vector<Field> WorkRows() {
            "Number of micro-batches whose slices share one weight gradient product; it divides "
            "the micro-batches of a step. With 0 each slice of each micro-batch has its own "
            "product, with 1 the slices of a micro-batch share one. Sharing makes products fewer "
-           "and larger, and takes more memory.",
+           "and larger, and takes more memory. A schedule that weaves takes 0 or 1.",
        .range = {0, 65536},
        .unit = "micro-batches",
        .value = "0",
        .in_hash = InHash::kYes},
       {.path = "schedule.parameters.auto_merge_wgrads",
        .help = "Chooses the largest merge_wgrads for which the nodes have memory when the ranks "
-               "prepare. merge_wgrads is then left out.",
+               "prepare. merge_wgrads is then left out. Only with pp_size 1 and a schedule that "
+               "does not weave.",
        .value = "false",
        .in_hash = InHash::kYes},
       {.path = "schedule.pipeline",

@@ -175,9 +175,10 @@ void CheckChunks(const v1alpha1::JobSpec& spec, Violations* violations) {
   }
   const char* delay = "schedule.pipeline.wgrad_delay";
   if (violations->Sound({delay})) {
-    violations->Expect(
-        spec.schedule().pipeline().wgrad_delay() != v1alpha1::WGRAD_DELAY_BUBBLE, delay, "bubble",
-        absl::StrCat("none or send with order ", order->name, ", whose chunks shorten the bubble"));
+    violations->Expect(spec.schedule().pipeline().wgrad_delay() != v1alpha1::WGRAD_DELAY_BUBBLE,
+                       delay, "WGRAD_DELAY_BUBBLE",
+                       absl::StrCat("WGRAD_DELAY_NONE or WGRAD_DELAY_SEND with order ", order->name,
+                                    ", whose chunks shorten the bubble"));
   }
   CheckGroups(*order, spec, violations);
 }

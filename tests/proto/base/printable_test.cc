@@ -32,6 +32,7 @@ TEST(PrintableTest, WhatATerminalObeysIsNot) {
       {"\xe2\x81\xa6\xe2\x81\xa9", "\\u2066\\u2069", "??"},
       {"\xd8\x9c\xe2\x80\x8e\xe2\x80\x8f", "\\u061c\\u200e\\u200f", "???"},
       {"\xe2\x80\xa8\xe2\x80\xa9", "\\u2028\\u2029", "??"},
+      {"\xef\xbb\xbfweave", "\\ufeffweave", "?weave"},
   };
   for (const auto& c : cases) {
     EXPECT_FALSE(IsPrintable(c.text)) << c.escaped;
