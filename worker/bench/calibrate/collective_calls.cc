@@ -26,8 +26,10 @@ absl::StatusOr<std::unique_ptr<Executor>> CollectiveCalls::Make(const Collective
 }
 
 absl::StatusOr<std::unique_ptr<Executor>> CollectiveCalls::MakeBeside(
-    const KernelCase& timed, CaseCopies computations, const CollectiveCase& collective, int calls) {
-  if (collective.ranks > 0) AddCalls(collective, calls, job_.groups(), &computations.step);
+    const KernelCase& timed, CaseCopies computations, const CollectiveCase& collective, int calls,
+    absl::Span<const int> releases) {
+  if (collective.ranks > 0)
+    AddCalls(collective, calls, job_.groups(), &computations.step, releases);
   computations.step.rank = job_.rank();
   computations.step.world_size = world_size_;
   return MakeFilled(timed, std::move(computations), job_.links(), job_.backend());

@@ -27,10 +27,11 @@ class CollectiveCalls {
   // Returns an executor of `calls`; null on a rank that is not in the group.
   absl::StatusOr<std::unique_ptr<Executor>> Make(const CollectiveCase& collective, int calls);
   // Returns one of the calls beside computations, which are alone on a rank that is not in the
-  // group.
+  // group. `releases` are those of AddCalls.
   absl::StatusOr<std::unique_ptr<Executor>> MakeBeside(const KernelCase& timed,
                                                        CaseCopies computations,
-                                                       const CollectiveCase& collective, int calls);
+                                                       const CollectiveCase& collective, int calls,
+                                                       absl::Span<const int> releases = {});
 
   // Returns the seconds of an executor, which may be null, on the slowest rank.
   absl::StatusOr<double> Run(Executor* executor);

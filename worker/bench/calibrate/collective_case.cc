@@ -73,7 +73,7 @@ std::map<std::string, CollectiveCase> CollectivesOf(const Program& program) {
 }
 
 void AddCalls(const CollectiveCase& collective, int calls, const IdVector<GroupId, Group>& groups,
-              StepProgram* step) {
+              StepProgram* step, absl::Span<const int> releases) {
   const int first = step->buffers.next().value();
   for (const Buffer& buffer : collective.buffers) step->buffers.push_back(buffer);
   Op op = collective.op;
@@ -86,7 +86,10 @@ void AddCalls(const CollectiveCase& collective, int calls, const IdVector<GroupI
     step->instances.emplace_back();
   }
   IdVector<OpId, Op>& ops = step->units[0].ops;
-  ops.insert(ops.end(), static_cast<size_t>(calls), op);
+  for (int call = 0; call < calls; ++call) {
+    if (!releases.empty()) op.waits = {OpId::Of(releases[static_cast<size_t>(call)])};
+    ops.push_back(op);
+  }
 }
 
 double Progress::compute_slowdown() const { return compute > 0 ? seconds / compute : 1; }

@@ -28,9 +28,10 @@ struct CollectiveCase {
 std::map<std::string, CollectiveCase> CollectivesOf(const Program& program);
 
 // Adds `calls` of a collective to a step, in sequence on a lane of their own. `groups` are those of
-// the rank, as numbered in the case's program.
+// the rank, as numbered in the case's program. Call i waits for operation `releases[i]` of the
+// step, if there are releases.
 void AddCalls(const CollectiveCase& collective, int calls, const IdVector<GroupId, Group>& groups,
-              StepProgram* step);
+              StepProgram* step, absl::Span<const int> releases = {});
 
 // What a computation and collectives that ran at once achieved.
 struct Progress {

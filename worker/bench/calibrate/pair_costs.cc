@@ -14,6 +14,7 @@
 #include "proto/base/status_macros.h"
 #include "worker/bench/calibrate/known_ratios.h"
 #include "worker/bench/calibrate/pair_case.h"
+#include "worker/bench/calibrate/turn_case.h"
 #include "worker/trainer/agreement/control.h"
 
 namespace stretto::bench {
@@ -24,6 +25,8 @@ constexpr double kLeastPairSeconds = 0.2;
 constexpr int kMostCalls = 64;
 // What takes less is over before the other lane has woken up.
 constexpr double kShortest = 1e-3;
+// Of products that are shorter, thousands would be beside a call.
+constexpr double kShortestProduct = 5e-5;
 // Within how much what a pair loses is wanted, and within how much of the computation of a step if
 // that is more.
 constexpr double kWantedInterval = 0.03, kMostUncertain = 0.01;
@@ -67,9 +70,7 @@ class PairMeasurement {
         RETURN_IF_ERROR(Add(compute, name, {.wanted = wanted, .most = kMostByWanted * wanted}));
       }
       const std::string& shortest = ShortestOf(kind, name);
-      if (AreOfTwoSizes(SecondsOf(shortest), SecondsOf(name)))
-        RETURN_IF_ERROR(Add(ComputeClass::kProduct, shortest,
-                            {.wanted = kWantedInterval, .most = kMostTurnInterval}));
+      if (AreOfTwoSizes(SecondsOf(shortest), SecondsOf(name))) RETURN_IF_ERROR(AddTurn(shortest));
     }
     RETURN_IF_ERROR(Measure());
     PairCosts costs;
@@ -96,7 +97,13 @@ class PairMeasurement {
   absl::Status Measure() {
     ASSIGN_OR_RETURN(const auto known, RepeatRatios(cases_));
     for (size_t i = 0; i < cases_.size(); ++i) {
-      const KnownRatio &compute = known[i][0], &communication = known[i][1];
+      const KnownRatio& communication = known[i].back();
+      if (known[i].size() == 1) {  // AddTurn's
+        after_[cases_[i].what] = communication.mean;
+        say_(absl::StrFormat("%s: %.3f times as long", cases_[i].what, communication.mean));
+        continue;
+      }
+      const KnownRatio& compute = known[i].front();
       found_[cases_[i].what] = {.compute = compute.mean,
                                 .communication = communication.mean,
                                 .interval = std::max(compute.interval, communication.interval)};
@@ -122,10 +129,10 @@ class PairMeasurement {
   // Returns for how long a collective of a kind, of which `name` was measured, waits for its turn.
   double TurnBesideProducts(CollectiveKind kind, const std::string& name) const {
     const std::string& shortest = ShortestOf(kind, name);
-    const auto small = found_.find(PairName(ComputeClass::kProduct, shortest));
+    const auto small = after_.find(TurnName(shortest));
     const auto large = found_.find(PairName(ComputeClass::kProduct, name));
-    if (small == found_.end() || large == found_.end() || shortest == name) return 0;
-    const double turn = TurnOf({SecondsOf(shortest), small->second.communication},
+    if (small == after_.end() || large == found_.end() || shortest == name) return 0;
+    const double turn = TurnOf({SecondsOf(shortest), small->second},
                                {SecondsOf(name), large->second.communication});
     say_(absl::StrFormat("%s beside products waits %.1f ms for its turn", InfoOf(kind).name,
                          turn * 1e3));
@@ -181,6 +188,31 @@ class PairMeasurement {
     return absl::OkStatus();
   }
 
+  // Adds the wait for a turn of a collective beside the most expensive product, if both are long
+  // enough.
+  absl::Status AddTurn(const std::string& name) {
+    const KernelCase* timed = MostExpensive(ComputeClass::kProduct);
+    double operation = timed == nullptr ? 0 : alone_.operations.at(timed->operation).value;
+    const double call = SecondsOf(name);
+    ASSIGN_OR_RETURN(
+        const bool too_short,
+        trainer::AnyRank(job_.control(), operation < kShortestProduct || call < kShortest));
+    if (too_short) {
+      say_(absl::StrCat(TurnName(name), ": too short to be measured, transfers wait for no turn"));
+      return absl::OkStatus();
+    }
+    ASSIGN_OR_RETURN(operation, job_.Slowest(operation));
+    ASSIGN_OR_RETURN(auto turn, TurnCase::Make(*timed, operation, alone_.collectives.at(name), call,
+                                               job_, calls_));
+    cases_.push_back({TurnName(name),
+                      [turn] { return turn->Measure(); },
+                      {.wanted = kWantedInterval, .most = kMostTurnInterval}});
+    return absl::OkStatus();
+  }
+
+  static std::string TurnName(const std::string& collective) {
+    return absl::StrCat(collective, " after a product, beside others");
+  }
   static std::string PairName(ComputeClass compute, const std::string& collective) {
     return absl::StrCat(NameOf(compute), " beside ", collective);
   }
@@ -198,6 +230,7 @@ class PairMeasurement {
   const std::function<void(const std::string&)>& say_;
   std::vector<RatioCase> cases_;
   std::map<std::string, Beside> found_;  // by PairName
+  std::map<std::string, double> after_;  // by TurnName, how many times as long as alone
 };
 
 }  // namespace

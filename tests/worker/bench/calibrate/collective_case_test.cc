@@ -53,6 +53,22 @@ TEST(CollectiveCaseTest, CallsFollowOneAnotherOnALaneBesideTheComputation) {
   EXPECT_TRUE(calls.ops[1].waits.empty());
 }
 
+TEST(CollectiveCaseTest, ACallWaitsForTheComputationThatReleasesIt) {
+  const Program program = ProgramOf(kStep);
+  const auto cases = CollectivesOf(program);
+  StepProgram step;
+  step.lanes.push_back({"compute"});
+  step.units.push_back({"calls", {}});
+  step.instances.emplace_back();
+  for (int i = 0; i < 3; ++i) step.units[0].ops.push_back(Op{});
+  AddCalls(cases.at("tp all_gather 128"), 2, program.groups, &step, {0, 2});
+
+  const Program calls = Expand(step);
+  ASSERT_EQ(calls.ops.size(), 5u);
+  EXPECT_THAT(calls.ops[3].waits, ElementsAre(OpId(0)));
+  EXPECT_THAT(calls.ops[4].waits, ElementsAre(OpId(2)));
+}
+
 // Copies of 2 s and calls of 4 s alone. Both ran from 1 to 7.
 TEST(CollectiveCaseTest, ProgressIsOfTheTimeInWhichBothRan) {
   const Progress progress =
