@@ -6,6 +6,13 @@
 
 namespace stretto {
 
+void KnownCosts::operator+=(const KnownCosts& other) {
+  computations += other.computations;
+  known_computations += other.known_computations;
+  collectives += other.collectives;
+  known_collectives += other.known_collectives;
+}
+
 void CountKnown(const Program& program, const CostTable& table, KnownCosts* known) {
   for (const Op& op : program.ops) {
     if (IsTransfer(op.kind)) continue;

@@ -14,6 +14,8 @@ namespace stretto {
 struct KnownCosts {
   int computations = 0, known_computations = 0;
   int collectives = 0, known_collectives = 0;
+
+  void operator+=(const KnownCosts& other);
 };
 
 // Adds the operations of the program, and those whose times the table has. Transfers between stages

@@ -52,12 +52,7 @@ std::string KnownTimes(const SimOptions& options, const std::vector<Rows>& table
   if (options.cost.table.empty()) return "";
   KnownCosts all;
   for (const Rows& rows : tables) {
-    for (const PipelineFigures& row : rows.orders) {
-      all.computations += row.known.computations;
-      all.known_computations += row.known.known_computations;
-      all.collectives += row.known.collectives;
-      all.known_collectives += row.known.known_collectives;
-    }
+    for (const PipelineFigures& row : rows.orders) all += row.known;
   }
   return absl::StrCat("known times: ", KnownText(all), "\n");
 }

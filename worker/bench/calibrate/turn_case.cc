@@ -3,8 +3,8 @@
 // The kernel gives the core to a thread that wakes up at one of its ticks, and calls in a row would
 // each end at a tick and so begin at the same distance from the next one. How long such a row takes
 // says little about a step, in which collectives begin whenever a computation has ended: on one
-// machine and link, two calibrations in a row of calls found waits of 0.6 and 2.2 ms. Here calls
-// begin as in a step, at times that have nothing to do with ticks, and the lane is idle before.
+// machine and link, two calibrations by such rows found waits of 0.6 and 2.2 ms. Here calls begin
+// as in a step, at times that have nothing to do with ticks, and the lane is idle before.
 
 #include "worker/bench/calibrate/turn_case.h"
 
@@ -16,7 +16,6 @@
 #include "proto/base/status_macros.h"
 #include "worker/bench/computations/computations.h"
 #include "worker/bench/kernels/measure.h"
-#include "worker/bench/overlap/drain_link.h"
 #include "worker/trainer/agreement/control.h"
 
 namespace stretto::bench {
