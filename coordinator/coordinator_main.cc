@@ -32,6 +32,7 @@
 #include "coordinator/flags/limit_flags.h"
 #include "coordinator/flags/retention_flags.h"
 #include "coordinator/flags/tls_flags.h"
+#include "coordinator/flags/waiting_flags.h"
 #include "coordinator/front/front.h"
 #include "coordinator/page/network_page.h"
 #include "coordinator/page/page.h"
@@ -332,10 +333,7 @@ int Main(int argc, char** argv) {
                  "jobs hold, and jobs that wait; give it once for each project. With any quota, a "
                  "project without one may submit nothing")
       ->type_name("QUOTA");
-  app.add_option(limits::kWaitingJobs.flag, options.server.core.most_waiting,
-                 "jobs of all projects that may wait at once; a further one is refused")
-      ->check(Integer(1, 1'000'000).description("1 to 1000000"))
-      ->capture_default_str();
+  coordinator::AddWaitingFlags(app, options.server.core);
   app.add_flag("--insecure-listen-beyond-loopback", options.server.insecure_listen_beyond_loopback,
                "allow --listen on an address that other machines can reach, without encryption or "
                "authentication");

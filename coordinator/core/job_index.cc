@@ -30,6 +30,7 @@ void JobIndex::Put(const JobRecord& job) {
               .key = KeyOf(job),
               .project = job.project,
               .waits = job.state == JobState::kPending,
+              .spec_bytes = static_cast<int64_t>(job.spec.size()),
               .end = job.end_time,
               .slots = {}};
   if (entry.waits) {
@@ -37,6 +38,7 @@ void JobIndex::Put(const JobRecord& job) {
     queue.insert(std::upper_bound(queue.begin(), queue.end(), entry.key), entry.key);
     Add(&waiting_of_, entry.project, 1);
     ++waiting_in_all_;
+    waiting_bytes_ += entry.spec_bytes;
   } else if (IsActive(job.state)) {
     for (const RankRecord& rank : job.ranks) {
       entry.slots.emplace_back(rank.worker, rank.slot);
@@ -64,6 +66,7 @@ void JobIndex::Remove(int64_t number) {
     if (lanes.empty()) waiting_.erase(entry.kind);
     Add(&waiting_of_, entry.project, -1);
     --waiting_in_all_;
+    waiting_bytes_ -= entry.spec_bytes;
   }
   if (!entry.slots.empty()) active_[entry.kind].erase(entry.key);
   Add(&held_by_, entry.project, -static_cast<int64_t>(entry.slots.size()));

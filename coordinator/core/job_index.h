@@ -60,6 +60,7 @@ class JobIndex {
   const std::map<std::string, int64_t>& waiting_of() const { return waiting_of_; }
   const std::map<std::string, int64_t>& held_by() const { return held_by_; }
   int64_t waiting_in_all() const { return waiting_in_all_; }  // jobs that are PENDING
+  int64_t waiting_bytes() const { return waiting_bytes_; }    // of the specs of these jobs
 
   // The slots of a worker that jobs hold, and the numbers of these jobs. A job holds all its slots
   // until its attempt ends.
@@ -81,6 +82,7 @@ class JobIndex {
     QueueKey key;
     std::string project;
     bool waits = false;
+    int64_t spec_bytes = 0;
     std::optional<absl::Time> end;
     std::vector<std::pair<std::string, int32_t>> slots;
   };
@@ -93,7 +95,7 @@ class JobIndex {
   std::map<int32_t, Lanes> waiting_;
   std::map<int32_t, std::set<QueueKey, std::greater<>>> active_;  // by kind
   std::map<std::string, int64_t> waiting_of_, held_by_;
-  int64_t waiting_in_all_ = 0;
+  int64_t waiting_in_all_ = 0, waiting_bytes_ = 0;
   std::map<std::string, std::map<int32_t, int64_t>> held_;  // by worker and slot
 };
 

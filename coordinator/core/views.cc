@@ -190,11 +190,17 @@ bool Core::ExceedsQuota(const JobRecord& job) const {
   return Queued(job).gang.ranks() > DevicesOf(options_.quotas, job.project);
 }
 
-absl::Status Core::CheckQuota(const std::string& project, int32_t ranks) const {
+absl::Status Core::CheckQuota(const std::string& project, int32_t ranks, int64_t spec_bytes) const {
   if (index_.waiting_in_all() >= options_.most_waiting) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "found ", index_.waiting_in_all(), " jobs of all projects that wait, expected fewer than ",
         options_.most_waiting, " (stretto-coordinator ", limits::kWaitingJobs.flag, ")"));
+  }
+  if (index_.waiting_bytes() + spec_bytes > options_.most_waiting_bytes) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("found ", index_.waiting_bytes(), " bytes of specs of jobs that wait, and ",
+                     spec_bytes, " of this one, expected at most ", options_.most_waiting_bytes,
+                     " together (stretto-coordinator ", limits::kWaitingSpecBytes.flag, ")"));
   }
   const auto waiting = index_.waiting_of().find(project);
   return coordinator::CheckQuota(options_.quotas, project, ranks,

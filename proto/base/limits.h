@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Every bound on what others may send or hold, in one table: the code takes its numbers from here,
-// and docs/reference/limits.md is what the table says. A new limit takes an entry here or in
-// node_limits.h, an entry of kAllLimits, and a test that crosses it, which the entry names.
+// and docs/reference/limits.md is what the table says. A new limit takes an entry here, in
+// node_limits.h or in http_limits.h, an entry of kAllLimits, and a test that crosses it, which the
+// entry names.
 
 #include <cstdint>
 
+#include "proto/base/http_limits.h"
 #include "proto/base/limit.h"
 #include "proto/base/node_limits.h"
 
@@ -14,7 +16,7 @@ namespace limits {
 
 // ---- requests of users
 inline constexpr Limit kSpecBytes{
-    "job spec",         int64_t{64} << 10,    kBytes,
+    "job spec",         int64_t{256} << 10,   kBytes,
     "--max-spec-bytes", "the job is refused", "LimitsTest.ASpecIsRefusedAboveItsBound"};
 inline constexpr Limit kUserStreams{"open streams of users: watches, logs, traces",
                                     2'000,
@@ -34,6 +36,12 @@ inline constexpr Limit kWaitingJobs{"jobs of all projects that wait",
                                     "--max-waiting-jobs",
                                     "the job is refused",
                                     "QueueServiceTest.JobsThatWaitAreBoundedInAll"};
+inline constexpr Limit kWaitingSpecBytes{"specs of the jobs that wait, together",
+                                         int64_t{256} << 20,
+                                         kBytes,
+                                         "--max-waiting-spec-bytes",
+                                         "the job is refused",
+                                         "QueueServiceTest.SpecsOfJobsThatWaitAreBounded"};
 inline constexpr Limit kQuotaDevices{
     "slots that the jobs of a project hold",
     0,
@@ -274,49 +282,6 @@ inline constexpr Limit kInspectionSeconds{"answer of a worker about a new job",
                                           "the dry run reports that nobody has looked",
                                           "InspectionsTest.AWorkerThatDoesNotAnswerIsNotWaitedFor"};
 
-// ---- probes and metrics
-inline constexpr Limit kHttpSeconds{"request to a metrics port, and its answer",
-                                    5,
-                                    kSeconds,
-                                    "",
-                                    "the connection is closed",
-                                    "MonitoringTest.SlowRequestsAreClosedInTimeAndDelayNoProbe"};
-inline constexpr Limit kHttpHeaderBytes{
-    "header of a request to a metrics port", int64_t{8} << 10, kBytes, "", "the answer is 431",
-    "MonitoringTest.RequestsAreBounded"};
-inline constexpr Limit kHttpClients{"connections to a metrics port",
-                                    256,
-                                    kCount,
-                                    "",
-                                    "the oldest is closed",
-                                    "MonitoringTest.AFloodOfConnectionsDelaysNoProbe"};
-inline constexpr Limit kScrapes{
-    "scrapes of a metrics port at once",          4, kCount, "", "further ones get 503",
-    "MonitoringTest.ProbesAnswerWhileScrapesWait"};
-
-// ---- the page of the coordinator's metrics port
-inline constexpr Limit kPageRequests{
-    "requests for pages of a metrics port at once",       32, kCount, "", "further ones get 503",
-    "MonitoringTest.ProbesAndScrapesAnswerWhilePagesWait"};
-inline constexpr Limit kPageSeconds{"what the page reads from the coordinator and its workers",
-                                    3,
-                                    kSeconds,
-                                    "",
-                                    "the answer is 503",
-                                    "PageTest.AWorkerThatDoesNotAnswerIsGivenUp"};
-inline constexpr Limit kPageCurveSteps{"steps of the page's loss curve",
-                                       1'000,
-                                       kCount,
-                                       "",
-                                       "it has an even choice of them",
-                                       "JobHistoryTest.ACurveIsAnEvenChoiceWithEveryEvaluation"};
-inline constexpr Limit kPageRanks{
-    "ranks of a job that the page lists",    64, kCount, "", "it lists the first and says so",
-    "PageTest.RanksBeyondTheBoundAreCounted"};
-inline constexpr Limit kPageTraceBytes{
-    "recorded step that the page draws",    int64_t{16} << 20, kBytes, "", "the answer is 503",
-    "PageTest.AStepThatIsTooLongIsNotDrawn"};
-
 }  // namespace limits
 
 inline constexpr const Limit* kAllLimits[] = {
@@ -324,6 +289,7 @@ inline constexpr const Limit* kAllLimits[] = {
     &limits::kUserStreams,
     &limits::kStreamsOfUser,
     &limits::kWaitingJobs,
+    &limits::kWaitingSpecBytes,
     &limits::kQuotaDevices,
     &limits::kQuotaQueued,
     &limits::kRequestIdBytes,

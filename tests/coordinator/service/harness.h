@@ -103,6 +103,7 @@ class ServiceTest : public ::testing::Test {
     options.core.keep_retired = keep_retired_;
     options.core.quotas = quotas_;
     options.core.most_waiting = most_waiting_;
+    options.core.most_waiting_bytes = most_waiting_bytes_;
     options.limits = limits_;
     auto server =
         Server::Start(options, std::make_unique<BorrowedStore>(*store_, refuse_next_commit_),
@@ -179,9 +180,10 @@ class ServiceTest : public ::testing::Test {
   FakeClock clock_{absl::FromUnixSeconds(1'800'000'000)};
   std::unique_ptr<coordinator::JobStore> store_ = coordinator::NewMemoryStore();
   std::atomic<bool> refuse_next_commit_ = false;
-  int64_t keep_jobs_ = INT64_MAX;  // this and the next two as of the next Start
+  int64_t keep_jobs_ = INT64_MAX;  // this and the next three as of the next Start
   int64_t keep_retired_ = INT64_MAX;
   int64_t most_waiting_ = limits::kWaitingJobs.value;
+  int64_t most_waiting_bytes_ = limits::kWaitingSpecBytes.value;
   coordinator::Quotas quotas_;
   Limits limits_;
   std::unique_ptr<telemetry::Telemetry> telemetry_;

@@ -73,11 +73,11 @@ TEST_F(LimitsTest, TheDefaultIsFarBelowAMessage) {
   request.mutable_job()->mutable_spec()->mutable_data()->set_prefix(std::string(3'900'000, 'x'));
   Job job;
   EXPECT_REFUSED(Create(request, &job), StatusCode::INVALID_ARGUMENT, "INVALID_FIELD",
-                 "spec: ", "bytes, expected at most 65536, the coordinator's --max-spec-bytes");
+                 "spec: ", "bytes, expected at most 262144, the coordinator's --max-spec-bytes");
   request = Request("gpt");
-  request.mutable_job()->mutable_spec()->mutable_schedule()->set_plan(std::string(70'000, 'x'));
+  request.mutable_job()->mutable_spec()->mutable_schedule()->set_plan(std::string(300'000, 'x'));
   EXPECT_REFUSED(Create(request, &job), StatusCode::INVALID_ARGUMENT, "INVALID_FIELD",
-                 "spec: ", "bytes, of which schedule.plan has 70000, expected at most 65536");
+                 "spec: ", "bytes, of which schedule.plan has 300000, expected at most 262144");
 }
 
 TEST_F(LimitsTest, UnknownFieldsAreRefusedAndNamedWhereTheyAre) {

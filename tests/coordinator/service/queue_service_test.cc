@@ -84,6 +84,31 @@ TEST_F(QueueServiceTest, JobsThatWaitAreBoundedInAll) {
                  "found 2 jobs", "fewer than 2", "--max-waiting-jobs");
 }
 
+// A plan makes one spec as long as fifty others, so their number alone bounds no memory.
+TEST_F(QueueServiceTest, SpecsOfJobsThatWaitAreBounded) {
+  Job job;
+  ASSERT_TRUE(CreateIn("one", "speech", &job).ok());
+  const auto bytes = static_cast<int64_t>(job.spec().ByteSizeLong());
+  most_waiting_bytes_ = 2 * bytes;
+  Restart();
+  ASSERT_TRUE(CreateIn("two", "vision", &job).ok());  // as long a name of a project
+  ASSERT_EQ(static_cast<int64_t>(job.spec().ByteSizeLong()), bytes);
+  const std::string found = absl::StrCat("found ", 2 * bytes, " bytes of specs");
+  EXPECT_REFUSED(CreateIn("three", "vision", &job), StatusCode::RESOURCE_EXHAUSTED,
+                 "QUOTA_EXCEEDED", found, absl::StrCat("and ", bytes, " of this one"),
+                 absl::StrCat("at most ", 2 * bytes), "--max-waiting-spec-bytes");
+  ASSERT_TRUE(Cancel("jobs/one", &job).ok());  // a job that has ended makes room
+  ASSERT_TRUE(CreateIn("three", "vision", &job).ok());
+  v1alpha1::ResumeJobRequest resume;  // would wait again
+  resume.set_name("jobs/one");
+  grpc::ClientContext context;
+  SetDeadline(&context);
+  EXPECT_THAT(jobs_->ResumeJob(&context, resume, &job).error_message(), HasSubstr(found));
+  Restart();  // and those of an earlier coordinator count
+  EXPECT_REFUSED(CreateIn("four", "vision", &job), StatusCode::RESOURCE_EXHAUSTED, "QUOTA_EXCEEDED",
+                 found, "--max-waiting-spec-bytes");
+}
+
 TEST_F(QueueServiceTest, ListOfAProjectHasItsJobsAlone) {
   Job job;
   for (const char* id : {"a", "b", "c"}) ASSERT_TRUE(CreateIn(id, "speech", &job, 5).ok());

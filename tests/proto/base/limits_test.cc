@@ -111,7 +111,7 @@ TEST(LimitsPageTest, IsWhatTheTableSays) {
 
 TEST(LimitsPageTest, NoLimitIsLeftOut) {
   size_t limits = 0;
-  for (const char* name : {"limits.h", "node_limits.h"}) {
+  for (const char* name : {"limits.h", "node_limits.h", "http_limits.h"}) {
     const std::string header = *ReadFile(absl::StrCat(STRETTO_SOURCE_DIR "/proto/base/", name));
     limits +=
         std::vector<std::string>(absl::StrSplit(header, "inline constexpr Limit ")).size() - 1;
