@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "stretto/v1alpha1/trainer.pb.h"
 #include "worker/checkpoint/checkpoint.h"
 #include "worker/comm/paced.h"
@@ -80,6 +81,9 @@ struct JobConfig {
   std::optional<bool> checkpoint_asynchronous = {};
   std::string run_folder;
   std::string interface_address;
+  // How long the ranks wait for each other to appear. If there is a coordinator, it finds out which
+  // rank is missing.
+  absl::Duration meeting = absl::InfiniteDuration();
   // The folder of measured choices of a GPU's algorithms. Each rank number has its own on a node:
   // ranks measure at the same time, and a rank that resumes from a checkpoint must find its own
   // choices.

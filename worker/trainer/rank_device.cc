@@ -98,6 +98,7 @@ absl::Status RankDevice::Connect(Store& store, FlightRecorder* flight) {
                                                         .prefix = "control",
                                                         .network = network_,
                                                         .timeout = kPeerTimeout,
+                                                        .meeting = config_.meeting,
                                                         .watch = Watch("control", all, flight)}));
   for (const Group& group : GroupsOf(config_.engine, config_.rank)) {
     ASSIGN_OR_RETURN(Connection connection, ConnectGroup(group, store, flight));
@@ -144,6 +145,7 @@ absl::StatusOr<RankDevice::Connection> RankDevice::ConnectGroup(const Group& gro
                                               .prefix = name,
                                               .network = network_,
                                               .timeout = kPeerTimeout,
+                                              .meeting = config_.meeting,
                                               .watch = Watch(name, group.ranks, flight)}));
   if (config_.emulated_link.has_value()) {
     connection.host =

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+
+// Connects a rank as a trainer does, but finds the others in a folder and not at a coordinator, and
+// runs steps of engines that share the connections.
+
 #include "worker/bench/ranks/measured_job.h"
 
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "proto/base/check.h"
 #include "proto/base/status_macros.h"
 #include "worker/bench/common/inputs.h"
@@ -19,6 +24,9 @@ using trainer::RankEngine;
 using trainer::StepResult;
 
 namespace {
+
+// The ranks are started together. One that has not appeared by then was forgotten or has failed.
+constexpr absl::Duration kMeeting = absl::Minutes(2);
 
 // Whether some rank is in a group of `spec` that none of `others` has. Every rank finds the same.
 bool AddsGroups(const EngineSpec& spec, const std::vector<EngineSpec>& others) {
@@ -46,6 +54,7 @@ absl::StatusOr<std::unique_ptr<MeasuredJob>> MeasuredJob::Connect(
     connection.config.engine = spec;
     connection.config.rank = Rank::Of(flags.rank);
     connection.config.interface_address = flags.address;
+    connection.config.meeting = kMeeting;
     ASSIGN_OR_RETURN(connection.device, trainer::RankDevice::Open(connection.config));
     FileStore store(flags.rendezvous, absl::StrCat("job", connected.size()));
     RETURN_IF_ERROR(connection.device->Connect(store, nullptr));

@@ -51,8 +51,10 @@ struct GlooOptions {
   Store* store = nullptr;                     // borrowed during Connect; may be null when size is 1
   std::string prefix = {};                    // of the keys in the store; one per group and attempt
   GlooNetwork network = nullptr;              // may be null when size is 1
-  absl::Duration timeout = absl::Minutes(2);  // of Connect, and of each call
-  CallWatch* watch = nullptr;                 // borrowed for the life of the group; may be null
+  absl::Duration timeout = absl::Minutes(2);  // of each call, and at most of Connect
+  // Of Connect, if it is less.
+  absl::Duration meeting = absl::InfiniteDuration();
+  CallWatch* watch = nullptr;  // borrowed for the life of the group; may be null
   // Connect adds the number of connections that it dropped: not of a rank of this group.
   int64_t* strangers = nullptr;
 };

@@ -42,6 +42,10 @@ struct Published {
   std::string secret;  // of rank 0
 };
 
+absl::Duration MeetingOf(const GlooOptions& options) {
+  return std::min(options.meeting, options.timeout);
+}
+
 std::string KeyOf(const GlooOptions& options, int rank) {
   return absl::StrCat(options.prefix, "/", rank);
 }
@@ -52,7 +56,7 @@ absl::StatusOr<Published> Find(const GlooOptions& options, int peer, absl::Durat
   const absl::StatusOr<std::string> text = options.store->Get(key, left);
   if (absl::IsDeadlineExceeded(text.status())) {
     return absl::DeadlineExceededError(absl::StrCat("rank ", peer, " did not appear within ",
-                                                    absl::FormatDuration(options.timeout),
+                                                    absl::FormatDuration(MeetingOf(options)),
                                                     " (store key '", key, "')"));
   }
   RETURN_IF_ERROR(text.status());
@@ -195,9 +199,9 @@ absl::Status CheckOptions(const GlooOptions& options) {
     return absl::InvalidArgumentError(
         absl::StrCat(group, "no network, expected one for ", options.size, " ranks"));
   }
-  if (options.timeout <= absl::ZeroDuration()) {
+  if (MeetingOf(options) <= absl::ZeroDuration()) {
     return absl::InvalidArgumentError(absl::StrCat(
-        group, "timeout is ", absl::FormatDuration(options.timeout), ", expected above 0"));
+        group, "timeout is ", absl::FormatDuration(MeetingOf(options)), ", expected above 0"));
   }
   return absl::OkStatus();
 }
@@ -206,10 +210,11 @@ absl::StatusOr<std::shared_ptr<gloo::transport::Context>> ConnectMesh(const Gloo
   IgnoreSigpipe();
   const std::string who = absl::StrCat("rank ", options.rank, " of ", options.size,
                                        " (gloo group '", options.prefix, "'): ");
-  const absl::Duration deadline = Clock::Real().Monotonic() + options.timeout;
+  const absl::Duration deadline = Clock::Real().Monotonic() + MeetingOf(options);
   const std::shared_ptr<gloo::transport::Context> mesh =
       options.network->device->createContext(options.rank, options.size);
-  mesh->setTimeout(ToMilliseconds(options.timeout));  // of a pair, which uses it for nothing here
+  mesh->setTimeout(
+      ToMilliseconds(MeetingOf(options)));  // of a pair, which uses it for nothing here
   absl::Status status;
   try {
     status = ConnectAll(options, *mesh, deadline);
