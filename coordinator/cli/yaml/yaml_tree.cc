@@ -186,7 +186,12 @@ absl::StatusOr<YamlNode> ParseYaml(const std::string& text, const std::string& f
     while (!builder.failed() && parser.HandleNextDocument(builder)) {
     }
   } catch (const YAML::Exception& error) {
-    if (!builder.failed()) return ErrorAt(file, At(error.mark), error.msg);
+    if (!builder.failed()) {
+      return ErrorAt(file, At(error.mark),
+                     absl::StrCat("found no YAML (", error.msg,
+                                  "), expected fields `name: value`, with what is in a field, or "
+                                  "the lines of a text, indented below it"));
+    }
   }
   if (builder.failed()) return ErrorAt(file, builder.error_position(), builder.error());
   if (!builder.has_document()) return ErrorAt(file, {}, "found nothing, expected fields");
