@@ -79,6 +79,8 @@ std::string TextOf(Taker taker) {
       return absl::StrCat(DelayingOrders(), " with pp_size above 1");
     case Taker::kWeaving:
       return WeavingSchedules();
+    case Taker::kUnwoven:
+      return SchedulesThat([](const ScheduleRules& rules) { return !rules.weaves; });
   }
   return "";
 }

@@ -39,6 +39,7 @@ enum class Taker : uint8_t {
   kAdjusting,   // orders of a pipeline that take warm-ups by hand
   kDelaying,    // orders of a pipeline in which weight gradients may wait
   kWeaving,     // schedules that weave
+  kUnwoven,     // schedules that do not
 };
 std::string TextOf(Taker taker);  // "family llama", "schedules domino_col, domino_hybrid"
 std::string AdjustableOrders();   // "orders 1f1b, eager_1f1b"

@@ -211,9 +211,9 @@ std::vector<Field> WorkRows() {
        .in_hash = InHash::kYes},
       {.path = "schedule.parameters.auto_merge_wgrads",
        .help = "Chooses the largest merge_wgrads for which the nodes have memory when the ranks "
-               "prepare. merge_wgrads is then left out. Only with pp_size 1 and a schedule that "
-               "does not weave.",
+               "prepare. merge_wgrads is then left out. Only with pp_size 1.",
        .value = "false",
+       .taker = Taker::kUnwoven,
        .in_hash = InHash::kYes},
       {.path = "schedule.pipeline",
        .help = "The order of micro-batches in a pipeline.",

@@ -201,8 +201,6 @@ void CheckWeaving(const ScheduleRules& rules, const v1alpha1::JobSpec& spec,
     violations->Expect(parameters.merge_wgrads() <= 1, merge, parameters.merge_wgrads(),
                        absl::StrCat("0 or 1 with schedule ", rules.name));
   }
-  violations->Expect(!parameters.auto_merge_wgrads(), "schedule.parameters.auto_merge_wgrads",
-                     "true", absl::StrCat("false with schedule ", rules.name));
   const char* batch = "global_batch_size";
   if (!violations->Sound({batch, "micro_batch_size", "parallelism.dp_size"})) return;
   const int64_t least = int64_t{2} * spec.micro_batch_size() * spec.parallelism().dp_size();

@@ -29,6 +29,8 @@ bool TakenBy(const ScheduleRules& rules, Taker taker) {
       return rules.defers;
     case Taker::kWeaving:
       return rules.weaves;
+    case Taker::kUnwoven:
+      return !rules.weaves;
     case Taker::kAll:
     case Taker::kRotary:
     case Taker::kLlama3:
@@ -84,7 +86,8 @@ std::optional<bool> Takes(Taker taker, const v1alpha1::JobSpec& spec) {
     case Taker::kSliced:
     case Taker::kSplit:
     case Taker::kDeferring:
-    case Taker::kWeaving: {
+    case Taker::kWeaving:
+    case Taker::kUnwoven: {
       const ScheduleRules* rules = FindSchedule(spec.schedule().name());
       if (rules == nullptr) return std::nullopt;
       return TakenBy(*rules, taker);
@@ -123,6 +126,7 @@ std::string ReasonAgainst(Taker taker, const v1alpha1::JobSpec& spec) {
     case Taker::kSliced:
     case Taker::kSplit:
     case Taker::kDeferring:
+    case Taker::kUnwoven:
       return absl::StrCat(spec.schedule().name(), " takes only ",
                           ParametersOf(*FindSchedule(spec.schedule().name())));
   }
