@@ -68,7 +68,7 @@ class ClusterTest : public ::testing::Test {
   void KillAll();
   Process& coordinator() { return *coordinator_; }
   Process& worker(const std::string& name) { return *workers_.at(name); }
-  // Exit code and output of a daemon that must not come up.
+  // Exit code and output of a program that ends by itself, such as a daemon that must not come up.
   Outcome RunDaemon(const Arguments& argv);
   Arguments CoordinatorArgv(const Arguments& flags) const;
   Arguments WorkerArgv(const std::string& name, int slots, const Arguments& flags) const;

@@ -5,6 +5,7 @@
 #include <signal.h>
 
 #include "absl/strings/str_cat.h"
+#include "proto/base/version.h"
 #include "tests/integration/cluster.h"
 
 namespace stretto::integration {
@@ -21,6 +22,14 @@ TEST_F(ProgramTest, SecondWorkerWithTheSameNameIsRefused) {
   EXPECT_EQ(second.code, 1);
   EXPECT_THAT(second.err, HasSubstr("worker \"node-a\" is already connected from host"));
   RunJob({.name = "unharmed", .steps = 2});
+}
+
+TEST_F(ProgramTest, ProgramsOfUsersPrintTheirVersion) {
+  for (const char* name : {"stretto", "stretto-coordinator", "stretto-worker", "stretto-bench"}) {
+    const Outcome printed = RunDaemon({absl::StrCat(STRETTO_BINARY_DIR, "/", name), "--version"});
+    EXPECT_EQ(printed.code, 0) << name << ": " << printed.err;
+    EXPECT_THAT(printed.out, HasSubstr(kBuildVersion)) << name;
+  }
 }
 
 TEST_F(ProgramTest, PortInUseIsExitCodeOneNamingTheAddress) {

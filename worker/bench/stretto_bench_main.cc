@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "proto/base/version.h"
 #include "proto/commands/terminal_width.h"
 #include "worker/bench/calibrate/command.h"
 #include "worker/bench/devices_command.h"
@@ -62,12 +63,17 @@ void PrintUsage(std::ostream& out) {
   for (const Command& command : kCommands) {
     out << "  " << command.name << "\t" << command.summary << "\n";
   }
-  out << "\n`stretto-bench COMMAND --help` lists the flags of a command.\n";
+  out << "\n`stretto-bench COMMAND --help` lists the flags of a command, and `stretto-bench "
+         "--version`\nprints the version.\n";
 }
 
 int Run(const Arguments& arguments) {
   if (!arguments.empty() && (arguments[0] == "--help" || arguments[0] == "-h")) {
     PrintUsage(std::cout);
+    return 0;
+  }
+  if (!arguments.empty() && arguments[0] == "--version") {
+    std::cout << "stretto-bench " << kBuildVersion << "\n";
     return 0;
   }
   for (const Command& command : kCommands) {
