@@ -162,9 +162,8 @@ absl::Status Core::Handle(const ResumeJob& event) {
                      "; only a job that is SUSPENDED, FAILED or CANCELLED can be resumed, and with "
                      "more steps one that has SUCCEEDED and writes checkpoints"));
   }
-  const std::string& spec = event.total_steps > 0 ? event.spec : found->spec;
-  RETURN_IF_ERROR(
-      CheckQuota(found->project, found->gang.ranks(), static_cast<int64_t>(spec.size())));
+  RETURN_IF_ERROR(CheckQuota(found->project, found->gang.ranks(),
+                             event.total_steps > 0 ? event.spec : found->spec));
   effects_.job_id = event.job_id;
   Release(event.job_id, JobState::kPending);
   JobRecord& job = Change(event.job_id);

@@ -155,7 +155,7 @@ absl::Status Core::Handle(const CreateJob& event) {
                      workers().size() == 1 ? " worker" : " workers",
                      FaultyNote(FaultySlots(ClusterView(), event.device_kind))));
   }
-  RETURN_IF_ERROR(CheckQuota(event.project, ranks, static_cast<int64_t>(event.spec.size())));
+  RETURN_IF_ERROR(CheckQuota(event.project, ranks, event.spec));
   effects_.job_id = event.job_id;
   if (event.validate_only) return absl::OkStatus();
   STRETTO_CHECK(!id_by_uid_.contains(event.uid));

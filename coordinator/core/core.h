@@ -172,10 +172,10 @@ class Core {
   // Returns where a job would be placed if it were created now, or why it would wait. The result
   // has one entry in all. Reads id, gang, kind, priority and project of `job`.
   Placement PlaceNow(const JobRecord& job) const;
-  // Returns Ok if a job with a spec of this many bytes would be accepted. Errors: those of
-  // CheckQuota of quota.h, and ResourceExhausted (most_waiting jobs wait, or with this one their
-  // specs would have more than most_waiting_bytes).
-  absl::Status CheckQuota(const std::string& project, int32_t ranks, int64_t spec_bytes) const;
+  // Returns Ok if the job would be accepted. Errors: those of CheckQuota of quota.h, and
+  // ResourceExhausted (most_waiting jobs wait, or with this one their serialised specs would have
+  // more than most_waiting_bytes).
+  absl::Status CheckQuota(const std::string& project, int32_t ranks, const std::string& spec) const;
   // How the ranks of the job's attempt compare; null until one has reported a step.
   const StragglerWatch* FindStragglers(const std::string& job_id) const;
   Epoch last_epoch() const { return epoch_.last; }

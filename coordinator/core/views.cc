@@ -190,16 +190,18 @@ bool Core::ExceedsQuota(const JobRecord& job) const {
   return Queued(job).gang.ranks() > DevicesOf(options_.quotas, job.project);
 }
 
-absl::Status Core::CheckQuota(const std::string& project, int32_t ranks, int64_t spec_bytes) const {
+absl::Status Core::CheckQuota(const std::string& project, int32_t ranks,
+                              const std::string& spec) const {
   if (index_.waiting_in_all() >= options_.most_waiting) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "found ", index_.waiting_in_all(), " jobs of all projects that wait, expected fewer than ",
         options_.most_waiting, " (stretto-coordinator ", limits::kWaitingJobs.flag, ")"));
   }
-  if (index_.waiting_bytes() + spec_bytes > options_.most_waiting_bytes) {
+  const auto bytes = static_cast<int64_t>(spec.size());
+  if (index_.waiting_bytes() + bytes > options_.most_waiting_bytes) {
     return absl::ResourceExhaustedError(
         absl::StrCat("found ", index_.waiting_bytes(), " bytes of specs of jobs that wait, and ",
-                     spec_bytes, " of this one, expected at most ", options_.most_waiting_bytes,
+                     bytes, " of this one, expected at most ", options_.most_waiting_bytes,
                      " together (stretto-coordinator ", limits::kWaitingSpecBytes.flag, ")"));
   }
   const auto waiting = index_.waiting_of().find(project);

@@ -108,9 +108,8 @@ absl::Status CreateError(Hub& hub, const v1alpha1::CreateJobRequest& request,
   }
   if (absl::IsResourceExhausted(status)) {
     // A full disk has this code too. The refusal changed nothing, so the core answers the same.
-    const auto bytes = static_cast<int64_t>(event.spec.size());
     const bool quota = hub.driver().Read([&](const Core& core) {
-      return !core.CheckQuota(event.project, event.gang.ranks(), bytes).ok();
+      return !core.CheckQuota(event.project, event.gang.ranks(), event.spec).ok();
     });
     if (!quota) return status;
     return WithReason(status, "QUOTA_EXCEEDED",

@@ -210,11 +210,11 @@ absl::StatusOr<std::shared_ptr<gloo::transport::Context>> ConnectMesh(const Gloo
   IgnoreSigpipe();
   const std::string who = absl::StrCat("rank ", options.rank, " of ", options.size,
                                        " (gloo group '", options.prefix, "'): ");
-  const absl::Duration deadline = Clock::Real().Monotonic() + MeetingOf(options);
+  const absl::Duration meeting = MeetingOf(options);
+  const absl::Duration deadline = Clock::Real().Monotonic() + meeting;
   const std::shared_ptr<gloo::transport::Context> mesh =
       options.network->device->createContext(options.rank, options.size);
-  mesh->setTimeout(
-      ToMilliseconds(MeetingOf(options)));  // of a pair, which uses it for nothing here
+  mesh->setTimeout(ToMilliseconds(meeting));  // of a pair, which uses it for nothing here
   absl::Status status;
   try {
     status = ConnectAll(options, *mesh, deadline);
