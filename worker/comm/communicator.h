@@ -11,8 +11,8 @@
 // timing, so all implementations and all ranks give the same bits.
 //
 // Errors of every call:
-//   InvalidArgument   the collective is not well-formed (CheckCollective); nothing was sent, and
-//                     the group stays usable
+//   InvalidArgument   the collective is not well-formed (CheckCollective), or not the one that the
+//                     call before it has announced; nothing was sent, and the group stays usable
 //   Unavailable       a peer is gone; the message names the call and the peer
 //   DeadlineExceeded  a peer did not take part in time; the message names the call and the peer
 //   Aborted           a rank of the group called Abort
@@ -40,7 +40,13 @@ class Communicator {
 
   // The same. Calls `posted` at most once, on this thread, before it first waits for a peer. An
   // implementation that can hands over what this rank sends before that.
+  //
+  // `next`, unless it is null, is what this rank calls next in this group; its kind, types and
+  // counts are read. An implementation may post the receives of that call before this one ends, so
+  // that peers can send at once. It may then refuse any other call with InvalidArgument, and a rank
+  // that leaves the group before that call may make its peers fail in this one.
   [[nodiscard]] virtual absl::Status RunTelling(const Collective& collective,
+                                                const Collective* /*next*/,
                                                 absl::FunctionRef<void()> posted) {
     posted();
     return Run(collective);

@@ -142,6 +142,49 @@ TEST_P(CommunicatorTest, LongReductionsAreWhole) {
   });
 }
 
+// What a rank is told of the next call changes nothing, whatever its peers are told. Each of the
+// calls has a turn as the first one, and pieces of one arrive while another is not done.
+TEST_P(CommunicatorTest, AnnouncedCallsAreTheSame) {
+  const Ranks ranks = Create();
+  OnEveryRank(ranks, [&](Communicator& comm) {
+    const int64_t count = (int64_t{1} << 20) * comm.size() + 3, part = 300'001;
+    const int64_t mine = comm.rank() * part;
+    for (int first = 0; first < 8; ++first) {
+      Tensor sum = Patterned(DType::kF32, comm.rank(), count);
+      Tensor small = Patterned(DType::kBF16, comm.rank(), 5);
+      Tensor parts = Patterned(DType::kF32, comm.rank(), part * comm.size());
+      Tensor chain = Patterned(DType::kI32, comm.rank(), 9001);
+      Tensor gathered(DType::kF32, 4097 * comm.size());
+      Tensor own = Patterned(DType::kF32, comm.rank(), 4097), none(DType::kF32, 0);
+      std::vector<Collective> calls = {
+          Collective::AllReduce(sum.view(), ReduceOp::kSum),
+          Collective::ReduceScatter(parts.view(), parts.Part(mine, part)),
+          Collective::AllReduce(small.view(), ReduceOp::kMax),
+          Collective::AllGather(own.view(), gathered.view()),
+          Collective::Broadcast(chain.view(), 0),
+          Collective::AllReduce(none.view(), ReduceOp::kSum),
+          Collective::ReduceScatter(none.view(), none.view()),
+          Collective::Barrier(),
+      };
+      std::rotate(calls.begin(), calls.begin() + first, calls.end());
+      for (size_t i = 0; i < calls.size(); ++i) {
+        Collective next = calls[(i + 1) % calls.size()];
+        next.in.data = next.out.data = nullptr;
+        const bool last = i + 1 == calls.size();
+        const bool told = !last && (first % 2 == 0 || (static_cast<int>(i) + comm.rank()) % 2 == 0);
+        ASSERT_TRUE(comm.RunTelling(calls[i], told ? &next : nullptr, [] {}).ok());
+      }
+      ExpectElements(sum, 0, count, [&](int64_t i) { return SumOf(i); });
+      ExpectElements(small, 0, 5, [&](int64_t i) { return MaxOf(i); });
+      ExpectElements(parts, mine, part, [&](int64_t i) { return SumOf(mine + i); });
+      ExpectElements(chain, 0, 9001, [&](int64_t i) { return Pattern(0, i); });
+      for (int rank = 0; rank < comm.size(); ++rank) {
+        ExpectElements(gathered, rank * 4097, 4097, [&](int64_t i) { return Pattern(rank, i); });
+      }
+    }
+  });
+}
+
 TEST_P(CommunicatorTest, BroadcastCopiesFromEveryRoot) {
   OnEveryShape([&](Communicator& comm, DType dtype, int64_t count) {
     for (int root = 0; root < size(); ++root) {

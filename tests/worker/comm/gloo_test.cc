@@ -13,9 +13,12 @@
 #include <vector>
 
 #include "gmock/gmock.h"
+#include "proto/base/clock.h"
 #include "tests/worker/comm/dial.h"
 #include "tests/worker/comm/groups.h"
 #include "tests/worker/comm/tensors.h"
+#include "worker/comm/gloo/mesh.h"
+#include "worker/comm/gloo/posts.h"
 
 namespace stretto::testing {
 namespace {
@@ -218,7 +221,7 @@ TEST(GlooTest, ACallTellsBeforeItWaits) {
   Tensor mine = Patterned(DType::kF32, 0, 9001), other = Patterned(DType::kF32, 1, 9001);
   std::thread peer;
   const absl::Status status =
-      ranks[0]->RunTelling(Collective::AllReduce(mine.view(), ReduceOp::kSum), [&] {
+      ranks[0]->RunTelling(Collective::AllReduce(mine.view(), ReduceOp::kSum), nullptr, [&] {
         ++told;
         peer = std::thread([&] {
           EXPECT_TRUE(ranks[1]->Run(Collective::AllReduce(other.view(), ReduceOp::kSum)).ok());
@@ -227,6 +230,98 @@ TEST(GlooTest, ACallTellsBeforeItWaits) {
   if (peer.joinable()) peer.join();
   EXPECT_EQ(status, absl::OkStatus());
   EXPECT_EQ(told, 1);
+}
+
+TEST(GlooTest, AnotherCallThanTheAnnouncedOneIsRefused) {
+  const Ranks ranks = Gloo(2);
+  OnEveryRank(ranks, [](Communicator& comm) {
+    Tensor long_one = Patterned(DType::kF32, comm.rank(), 9001);
+    Tensor short_one = Patterned(DType::kBF16, comm.rank(), 3);
+    const Collective announced = Collective::AllReduce(short_one.view(), ReduceOp::kSum);
+    const Collective other = Collective::AllReduce(long_one.view(), ReduceOp::kSum);
+    Collective bad = announced;
+    bad.kind = CollectiveKind::kReduceScatter;
+
+    EXPECT_EQ(comm.RunTelling(other, &bad, [] {}).code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_TRUE(comm.RunTelling(other, &announced, [] {}).ok());
+    EXPECT_EQ(
+        comm.Run(other),
+        absl::InvalidArgumentError(
+            "gloo group 'test': found the call all_reduce of 9001 f32, expected all_reduce of "
+            "3 bf16, which the call before it has announced"));
+    EXPECT_TRUE(comm.Run(announced).ok());
+    ExpectElements(short_one, 0, 3, [](int64_t i) { return Pattern(0, i) + Pattern(1, i); });
+  });
+}
+
+// Rank 1 has only transfers: a send ends once the peer has posted what receives it.
+TEST(GlooTest, TheReceivesOfTheAnnouncedCallArePostedBefore) {
+  constexpr absl::Duration kLong = absl::Seconds(20);
+  MemoryStore store;
+  const auto options = [&](int rank) {
+    return GlooOptions{
+        .rank = rank, .size = 2, .store = &store, .network = Network(), .timeout = kLong};
+  };
+  Tensor mine = Patterned(DType::kF32, 0, 3), announced = Patterned(DType::kF32, 0, 2);
+  std::array<float, 3> theirs = {1, 2, 3}, received = {};
+  char byte = 0;
+  OnEveryRank(2, [&](int rank) {
+    if (rank == 0) {
+      const auto gloo = *GlooCommunicator::Connect(options(0));
+      const Collective reduction = Collective::AllReduce(mine.view(), ReduceOp::kSum);
+      const Collective next = Collective::AllReduce(announced.view(), ReduceOp::kSum);
+      EXPECT_TRUE(gloo->RunTelling(Collective::Barrier(), &reduction, [] {}).ok());
+      EXPECT_TRUE(gloo->RunTelling(reduction, &next, [] {}).ok());
+      EXPECT_TRUE(gloo->Run(next).ok());
+      return;
+    }
+    Posts posts(*ConnectMesh(options(1)), 1, 2, nullptr);
+    const auto post = [&](uint64_t slot, void* data, int64_t bytes, bool receive) {
+      const size_t number = posts.next();
+      posts.Post(0, slot, data, bytes, receive);
+      return number;
+    };
+    const auto await = [&](size_t number) {
+      EXPECT_NO_THROW(posts.Await(number, Clock::Real().Monotonic() + kLong));
+    };
+    // The barrier is slot 0, and cannot end before rank 1 sends.
+    await(post(0, &byte, 1, true));
+    await(post(1, theirs.data(), 12, false));
+    await(post(0, &byte, 1, false));
+    await(post(2, theirs.data(), 8, false));
+    await(post(1, received.data(), 12, true));
+    await(post(2, received.data(), 8, true));
+  });
+  ExpectElements(mine, 0, 3, [](int64_t i) { return Pattern(0, i) + static_cast<float>(i + 1); });
+}
+
+// The receives of the announced call are still posted then.
+TEST(GlooTest, AGroupMayEndBeforeTheAnnouncedCall) {
+  Ranks ranks = Gloo(2);
+  Tensor tensor = Patterned(DType::kF32, 0, 1 << 20);
+  const Collective call = Collective::AllReduce(tensor.view(), ReduceOp::kSum);
+  OnEveryRank(ranks, [](Communicator& comm) {
+    Tensor mine = Patterned(DType::kF32, comm.rank(), 1 << 20);
+    const Collective own = Collective::AllReduce(mine.view(), ReduceOp::kSum);
+    EXPECT_TRUE(comm.RunTelling(own, &own, [] {}).ok());
+  });
+  ranks[1].reset();
+  const absl::Status lost = ranks[0]->RunTelling(call, &call, [] {});
+  EXPECT_EQ(lost.code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(ranks[0]->Run(Collective::Barrier()), lost);
+}
+
+TEST(GlooTest, AnAbortedGroupStaysAbortedWhateverItHasAnnounced) {
+  const Ranks ranks = Gloo(2);
+  OnEveryRank(ranks, [](Communicator& comm) {
+    Tensor tensor = Patterned(DType::kF32, comm.rank(), 1 << 20);
+    const Collective call = Collective::AllReduce(tensor.view(), ReduceOp::kSum);
+    EXPECT_TRUE(comm.RunTelling(call, &call, [] {}).ok());
+    if (comm.rank() == 0) {
+      comm.Abort();
+      EXPECT_EQ(comm.Run(Collective::Barrier()).code(), absl::StatusCode::kAborted);
+    }
+  });
 }
 
 TEST(GlooTest, SilentPeerIsNamedAtTheTimeoutAndTheGroupStaysDead) {

@@ -2,8 +2,13 @@
 
 // Each collective is written as transfers to and from every peer (Exchange) plus arithmetic. A
 // reduction receives every rank's part and adds in rank order, which is what makes its bits those
-// of `local`. All calls run through Run, which sets the deadline and turns an exception into an
-// error that ends the group.
+// of `local`. All calls run through RunTelling, which sets the deadline and turns an exception into
+// an error that ends the group.
+//
+// gloo sends nothing before the peer has said that it receives. The sender's epoll thread reads
+// that word, and waits for its turn on a core that computes. So receives are posted early: those of
+// kPlaces pieces at once, and those of the next reduction before this call ends
+// (docs/design/0094-receives-posted-ahead.md).
 
 #include "worker/comm/gloo/gloo_communicator.h"
 
@@ -21,23 +26,11 @@
 #include "proto/base/status_macros.h"
 #include "worker/comm/gloo/mesh.h"
 #include "worker/comm/gloo/posts.h"
+#include "worker/comm/gloo/receive_places.h"
 #include "worker/comm/reduce.h"
 
 namespace stretto {
 namespace {
-
-// Up to here a second network step costs more than sending everything to everyone. Two ranks send
-// the same bytes either way, so they never take a second step, before which the wire would be idle
-// until both threads have had their turn on a core that computes.
-constexpr int64_t kOneStepBytes = 16 << 10;
-
-// Two pieces of a reduction, from every rank. Larger pieces do not travel faster.
-constexpr int64_t kScratchBytes = 4 << 20;
-
-struct Part {
-  int64_t begin = 0;
-  int64_t count = 0;
-};
 
 // What passes between this rank and one peer in one step. No bytes: nothing is sent.
 struct Transfer {
@@ -56,28 +49,37 @@ class Gloo final : public GlooCommunicator {
         name_(options.prefix),
         timeout_(options.timeout),
         watch_(options.watch),
+        places_(rank_, size_),
+        bytes_(size_ + 1),
         posts_(std::move(mesh), options.rank, options.size, options.watch),
         transfers_(size_),
-        inputs_(size_),
-        scratch_(size_ > 1 ? std::max<int64_t>(kScratchBytes, int64_t{32} * size_) : 0) {}
+        inputs_(size_) {}
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
 
   absl::Status Run(const Collective& collective) override {
-    return RunTelling(collective, [] {});
+    return RunTelling(collective, nullptr, [] {});
   }
 
-  absl::Status RunTelling(const Collective& collective, absl::FunctionRef<void()> posted) override {
+  absl::Status RunTelling(const Collective& collective, const Collective* next,
+                          absl::FunctionRef<void()> posted) override {
     RETURN_IF_ERROR(CheckCollective(collective, size_));
+    if (next != nullptr) RETURN_IF_ERROR(CheckCollective(*next, size_));
+    if (!posts_.aborted() && dead_.ok()) RETURN_IF_ERROR(CheckAnnounced(collective));
     ++calls_;
     if (posts_.aborted()) return Fail(collective.kind, "");
     if (!dead_.ok()) return dead_;
     deadline_ = Clock::Real().Monotonic() + timeout_;
     if (watch_ != nullptr) watch_->OnBegin();
     posted_.emplace(posted);
+    now_ = std::exchange(next_, std::nullopt);
+    if (!now_.has_value()) now_ = ReductionOf(collective, slot_);
+    const uint64_t slot = slot_;
+    slot_ += SlotsOf(collective, now_);
+    if (next != nullptr) next_ = ReductionOf(*next, slot_);
     try {
-      Carry(collective);
+      Carry(collective, slot);
     } catch (const std::exception& error) {
       return Fail(collective.kind, TextOf(error));
     }
@@ -92,49 +94,75 @@ class Gloo final : public GlooCommunicator {
     return static_cast<char*>(tensor.data) + element * static_cast<int64_t>(SizeOf(tensor.dtype));
   }
 
-  // Throws gloo's exceptions. The transfers of a step stay posted until Fail has closed the
-  // connections, so they point to nothing in a frame of ours.
-  void Carry(const Collective& collective) {
+  std::optional<Reduction> ReductionOf(const Collective& collective, uint64_t slot) const {
+    if (collective.kind != CollectiveKind::kAllReduce &&
+        collective.kind != CollectiveKind::kReduceScatter) {
+      return std::nullopt;
+    }
+    return places_.ReductionOf(collective, slot);
+  }
+
+  // How many network steps, each with a slot, a collective takes. All ranks find the same number,
+  // whatever they were told of their next calls.
+  static uint64_t SlotsOf(const Collective& collective, const std::optional<Reduction>& reduction) {
+    if (reduction.has_value()) return reduction->pieces.count() + Gathers(*reduction);
+    return collective.kind == CollectiveKind::kBroadcast ? ChainChunks(collective.in.bytes()) : 1;
+  }
+
+  static bool Gathers(const Reduction& reduction) {
+    return reduction.call.kind == CollectiveKind::kAllReduce && !reduction.pieces.whole();
+  }
+
+  // Receives have been posted for the announced call.
+  absl::Status CheckAnnounced(const Collective& found) const {
+    if (!next_.has_value()) return absl::OkStatus();
+    const Collective& expected = next_->call;
+    if (found.kind == expected.kind && found.in.dtype == expected.in.dtype &&
+        found.in.count() == expected.in.count()) {
+      return absl::OkStatus();
+    }
+    const auto describe = [](const Collective& call) {
+      return absl::StrCat(NameOf(call.kind), " of ", call.in.count(), " ", NameOf(call.in.dtype));
+    };
+    return absl::InvalidArgumentError(
+        absl::StrCat("gloo group '", name_, "': found the call ", describe(found), ", expected ",
+                     describe(expected), ", which the call before it has announced"));
+  }
+
+  // Throws gloo's exceptions. The transfers of a failed step stay posted until Fail has closed the
+  // connections, so they point to nothing in a frame of ours. Those of the announced call, which
+  // point into places_, stay posted until it ends or the group does.
+  void Carry(const Collective& collective, uint64_t slot) {
     const TensorView &in = collective.in, &out = collective.out;
     switch (collective.kind) {
-      case CollectiveKind::kAllReduce:
-        return AllReduce(in, collective.op);
+      case CollectiveKind::kAllReduce: {
+        const Pieces& pieces = now_->pieces;
+        ReduceParts(collective, At(in, pieces.PartOf(rank_).begin));
+        if (Gathers(*now_)) {
+          GatherParts(out, slot + pieces.count(), [&](int peer) { return pieces.PartOf(peer); });
+        }
+        return;
+      }
       case CollectiveKind::kReduceScatter:
-        return ReduceParts(in, collective.op, out.data, [&](int peer) {
-          return Part{peer * out.count(), out.count()};
-        });
+        return ReduceParts(collective, out.data);
       case CollectiveKind::kAllGather: {
-        const auto part_of = [&](int peer) { return Part{peer * in.count(), in.count()}; };
+        const auto part_of = [&](int peer) { return Pieces::Range{peer * in.count(), in.count()}; };
         void* mine = At(out, part_of(rank_).begin);
         if (in.bytes() > 0 && mine != in.data) {
           std::memcpy(mine, in.data, in.bytes());
         }
-        return GatherParts(out, part_of);
+        return GatherParts(out, slot, part_of);
       }
       case CollectiveKind::kBroadcast:
-        return Broadcast(in, collective.root);
+        return Broadcast(in, collective.root, slot);
       case CollectiveKind::kBarrier:
-        return Barrier();
+        return Barrier(slot);
     }
-  }
-
-  void AllReduce(const TensorView& tensor, ReduceOp op) {
-    const int64_t count = tensor.count();
-    if (size_ == 2 || tensor.bytes() <= kOneStepBytes) {
-      ReduceParts(tensor, op, tensor.data, [&](int) { return Part{0, count}; });
-      return;
-    }
-    const auto part_of = [&](int peer) {
-      const int64_t begin = PartBegin(count, peer, size_);
-      return Part{begin, PartBegin(count, peer + 1, size_) - begin};
-    };
-    ReduceParts(tensor, op, At(tensor, part_of(rank_).begin), part_of);
-    GatherParts(tensor, part_of);
   }
 
   // Every rank but the root receives from the one before it in the chain, and every rank but the
   // last sends each chunk on as soon as it has it.
-  void Broadcast(const TensorView& tensor, int root) {
+  void Broadcast(const TensorView& tensor, int root, uint64_t slot) {
     if (size_ == 1) return;
     const int place = (rank_ - root + size_) % size_;
     const int before = (rank_ + size_ - 1) % size_, after = (rank_ + 1) % size_;
@@ -142,34 +170,36 @@ class Gloo final : public GlooCommunicator {
     const int64_t chunks = ChainChunks(tensor.bytes());
     const auto post = [&](int peer, int64_t chunk, bool receive) {
       const int64_t begin = tensor.bytes() * chunk / chunks;
-      posts_.Post(peer, exchanges_ + 1 + chunk, static_cast<char*>(tensor.data) + begin,
+      posts_.Post(peer, slot + chunk, static_cast<char*>(tensor.data) + begin,
                   tensor.bytes() * (chunk + 1) / chunks - begin, receive);
     };
+    const size_t first = posts_.next();
     for (int64_t chunk = 0; receives && chunk < chunks; ++chunk) post(before, chunk, true);
-    const size_t received = posts_.count();
+    const size_t received = posts_.next();
     for (int64_t chunk = 0; chunk < chunks; ++chunk) {
-      if (receives) Await(chunk);
+      if (receives) Await(first + chunk);
       if (sends) post(after, chunk, false);
     }
-    for (size_t i = received; i < posts_.count(); ++i) Await(i);
-    posts_.Clear();
-    exchanges_ += chunks;
+    AwaitAll({received, posts_.next()});
+    posts_.ClearBefore(posts_.next());
   }
 
-  void Barrier() {
-    if (size_ == 1) return;
+  void Barrier(uint64_t slot) {
     // One byte to and from every peer, in memory that outlives this call's connections.
     for (size_t peer = 0; peer < transfers_.size(); ++peer) {
-      transfers_[peer] = {&scratch_.back(), 1, &scratch_[peer], 1};
+      transfers_[peer] = {&bytes_.back(), 1, &bytes_[peer], 1};
     }
-    Exchange();
+    Exchange(slot);
   }
 
   // Waits for a transfer, and tells before the first one.
-  void Await(size_t index) {
+  void Await(size_t number) {
     if (posted_.has_value()) (*posted_)();
     posted_.reset();
-    posts_.Await(index, deadline_);
+    posts_.Await(number, deadline_);
+  }
+  void AwaitAll(const PostedRange& range) {
+    for (size_t number = range.begin; number < range.end; ++number) Await(number);
   }
 
   absl::Status Fail(CollectiveKind kind, const std::string& text) {
@@ -190,69 +220,74 @@ class Gloo final : public GlooCommunicator {
     return dead_;
   }
 
-  // Every rank's part of `in`, reduced over all ranks in rank order; ours goes to `out`. Parts are
-  // cut into pieces, so that scratch memory does not grow with the tensor and one piece is reduced
-  // while the next travels. Each piece has a half of the scratch memory, in turn.
-  template <class PartOf>
-  void ReduceParts(const TensorView& in, ReduceOp op, void* out, PartOf part_of) {
-    const auto element_bytes = static_cast<int64_t>(SizeOf(in.dtype));
-    int64_t longest = 0;
-    for (int peer = 0; peer < size_; ++peer) longest = std::max(longest, part_of(peer).count);
-    const int64_t half = std::ssize(scratch_) / 2;
-    const int64_t piece = size_ > 1 ? half / (size_ * element_bytes) : longest;
-    const auto piece_of = [&](int peer, int64_t number) {
-      const Part part = part_of(peer);
-      const int64_t begin = std::min(part.count, number * piece);
-      return Part{part.begin + begin, std::min(piece, part.count - begin)};
-    };
-    const auto received = [&](int peer, int64_t number) {
-      return scratch_.data() + number % 2 * half + peer * piece * element_bytes;
-    };
-    const auto post = [&](int64_t number) {
-      const uint64_t slot = ++exchanges_;
-      const int64_t bytes = piece_of(rank_, number).count * element_bytes;
-      for (int peer = 0; peer < size_; ++peer) {
-        posts_.Post(peer, slot, received(peer, number), bytes, true);
-      }
-      ForEachPeer([&](int peer) {
-        const Part part = piece_of(peer, number);
-        posts_.Post(peer, slot, At(in, part.begin), part.count * element_bytes, false);
-      });
-      return posts_.count();
-    };
-    const int64_t first = part_of(rank_).begin;
-    size_t awaited = 0, posted = post(0);
-    for (int64_t number = 0; number * piece < longest; ++number) {
-      const size_t next = (number + 1) * piece < longest ? post(number + 1) : posted;
-      for (; awaited < posted; ++awaited) Await(awaited);
-      posted = next;
-      const Part mine = piece_of(rank_, number);
-      for (int peer = 0; peer < size_; ++peer) {
-        inputs_[peer] = peer == rank_ ? At(in, mine.begin) : received(peer, number);
-      }
-      void* reduced = static_cast<char*>(out) + (mine.begin - first) * element_bytes;
-      Reduce(in.dtype, op, inputs_, {&reduced, 1}, 0, mine.count);
+  // Posts the receives of the announced call as far as slots are below `limit`.
+  void PostAhead(uint64_t limit) {
+    while (next_.has_value() && next_->received < next_->pieces.count() &&
+           next_->slot + next_->received < limit) {
+      places_.PostReceives(&*next_, &posts_);
     }
-    posts_.Clear();
+  }
+
+  // Posts the transfers of the pieces before `limit` that are not posted yet. Receives come first,
+  // because gloo would pass on that they are posted only behind the bytes of earlier sends.
+  void PostPieces(Reduction* reduction, int64_t limit) {
+    const Pieces& pieces = reduction->pieces;
+    const int64_t end = std::min(pieces.count(), limit);
+    while (reduction->received < end) places_.PostReceives(reduction, &posts_);
+    for (int64_t& piece = reduction->sent; piece < end; ++piece) {
+      const size_t first = posts_.next();
+      ForEachPeer([&](int peer) {
+        const Pieces::Range range = pieces.PieceOf(peer, piece);
+        posts_.Post(peer, reduction->slot + piece, At(reduction->call.in, range.begin),
+                    range.count * pieces.element_bytes(), false);
+      });
+      reduction->sends[piece % kPlaces] = {first, posts_.next()};
+    }
+  }
+
+  // Every rank's part of what it brings, reduced over all ranks in rank order; ours goes to `out`.
+  // Parts are cut into pieces, so that scratch memory does not grow with the tensor and one piece
+  // is reduced while the next ones travel.
+  void ReduceParts(const Collective& call, void* out) {
+    const Pieces& pieces = now_->pieces;
+    now_->call = call;  // an announced one has no data
+    const int64_t first = pieces.PartOf(rank_).begin;
+    std::optional<size_t> end;  // of this call's transfers
+    for (int64_t number = 0; number < pieces.count(); ++number) {
+      PostPieces(&*now_, number + kPlaces);
+      if (now_->sent == pieces.count()) {
+        if (!end.has_value()) end = posts_.next();
+        if (!Gathers(*now_)) PostAhead(now_->slot + number + kPlaces);
+      }
+      AwaitAll(now_->receives[number % kPlaces]);
+      AwaitAll(now_->sends[number % kPlaces]);
+      const Pieces::Range range = pieces.PieceOf(rank_, number);
+      for (int peer = 0; peer < size_; ++peer) {
+        inputs_[peer] = peer == rank_ ? At(call.in, range.begin) : places_.At(*now_, number, peer);
+      }
+      void* reduced = static_cast<char*>(out) + (range.begin - first) * pieces.element_bytes();
+      Reduce(call.in.dtype, call.op, inputs_, {&reduced, 1}, 0, range.count);
+    }
+    if (end.has_value()) posts_.ClearBefore(*end);
   }
 
   // Sends our part of `out` to all peers and receives theirs.
   template <class PartOf>
-  void GatherParts(const TensorView& out, PartOf part_of) {
+  void GatherParts(const TensorView& out, uint64_t slot, PartOf part_of) {
     const auto element_bytes = static_cast<int64_t>(SizeOf(out.dtype));
-    const Part mine = part_of(rank_);
+    const Pieces::Range mine = part_of(rank_);
     for (int peer = 0; peer < size_; ++peer) {
-      const Part part = part_of(peer);
+      const Pieces::Range part = part_of(peer);
       transfers_[peer] = {At(out, mine.begin), mine.count * element_bytes, At(out, part.begin),
                           part.count * element_bytes};
     }
-    Exchange();
+    Exchange(slot);
   }
 
   // Does all of transfers_ (indexed by peer; our own is ignored) and waits for them.
-  void Exchange() {
+  void Exchange(uint64_t slot) {
     if (size_ == 1) return;
-    const uint64_t slot = ++exchanges_;
+    const size_t first = posts_.next();
     for (int peer = 0; peer < size_; ++peer) {
       const Transfer& transfer = transfers_[peer];
       posts_.Post(peer, slot, transfer.receive, transfer.receive_bytes, true);
@@ -261,8 +296,10 @@ class Gloo final : public GlooCommunicator {
       const Transfer& transfer = transfers_[peer];
       posts_.Post(peer, slot, transfer.send, transfer.send_bytes, false);
     });
-    for (size_t i = 0; i < posts_.count(); ++i) Await(i);
-    posts_.Clear();
+    const PostedRange mine = {first, posts_.next()};
+    PostAhead(slot + 1 + kPlaces);
+    AwaitAll(mine);
+    posts_.ClearBefore(mine.end);
   }
 
   // Begins with the next neighbour, so that no rank is everybody's first.
@@ -276,6 +313,9 @@ class Gloo final : public GlooCommunicator {
   const std::string name_;
   const absl::Duration timeout_;
   CallWatch* const watch_;  // may be null
+  // What transfers point into outlives them.
+  ReceivePlaces places_;
+  std::vector<char> bytes_;  // of barriers
   Posts posts_;
 
   // Of the calling thread.
@@ -283,10 +323,10 @@ class Gloo final : public GlooCommunicator {
   absl::Duration deadline_;
   int64_t calls_ = 0;
   std::optional<absl::FunctionRef<void()>> posted_;  // of the call, until it was called
-  uint64_t exchanges_ = 0;                           // names an exchange on the wire
+  uint64_t slot_ = 0;                                // of the next call's first network step
+  std::optional<Reduction> now_, next_;              // this call, and the one that it announces
   std::vector<Transfer> transfers_;
   std::vector<const void*> inputs_;
-  std::vector<char> scratch_;  // of a fixed size; none for a group of one
 };
 
 }  // namespace

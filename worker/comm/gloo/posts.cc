@@ -23,8 +23,8 @@ void Posts::Post(int peer, uint64_t slot, void* data, int64_t bytes, bool receiv
   receive ? posted.recv(peer, slot) : posted.send(peer, slot);
 }
 
-void Posts::Await(size_t index, absl::Duration deadline) {
-  const Posted& posted = posted_[index];
+void Posts::Await(size_t number, absl::Duration deadline) {
+  const Posted& posted = posted_[number - first_];
   peer_ = posted.peer;
   if (watch_ != nullptr) watch_->OnAwait(posted.peer, posted.receive);
   const auto left = ToMilliseconds(deadline - Clock::Real().Monotonic());
@@ -32,9 +32,10 @@ void Posts::Await(size_t index, absl::Duration deadline) {
   if (!done) throw std::runtime_error("aborted");
 }
 
-void Posts::Clear() {
+void Posts::ClearBefore(size_t number) {
   const MutexLock lock(mu_);
-  posted_.clear();
+  posted_.erase(posted_.begin(), posted_.begin() + static_cast<ptrdiff_t>(number - first_));
+  first_ = number;
 }
 
 void Posts::Abort() {

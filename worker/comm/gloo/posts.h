@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The transfers of one collective: posted on a mesh, awaited in any order, abandoned together.
+// Transfers that are posted on a mesh, awaited in any order and abandoned together.
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <memory>
-#include <vector>
 
 #include "absl/time/time.h"
 #include "gloo/transport/context.h"
@@ -25,13 +25,14 @@ class Posts {
       : mesh_(std::move(mesh)), rank_(rank), size_(size), watch_(watch) {}
 
   // Posts a send or a receive; does nothing for 0 bytes or for this rank itself. `data` belongs to
-  // the mesh until Clear.
+  // the mesh until the transfer is cleared. Transfers are numbered in the order of their posts.
   void Post(int peer, uint64_t slot, void* data, int64_t bytes, bool receive);
-  // The number of transfers posted since Clear.
-  size_t count() const { return posted_.size(); }
-  // Waits for the transfer posted as number `index`, until `deadline` (Clock::Monotonic).
-  void Await(size_t index, absl::Duration deadline);
-  void Clear();
+  // The number of the transfer that is posted next.
+  size_t next() const { return first_ + posted_.size(); }
+  // Waits for a transfer, until `deadline` (Clock::Monotonic).
+  void Await(size_t number, absl::Duration deadline);
+  // Forgets the transfers before this one.
+  void ClearBefore(size_t number);
 
   // The peer of the last Post or Await.
   int peer() const { return peer_; }
@@ -58,7 +59,8 @@ class Posts {
   Mutex mu_;
   // The calling thread changes it under mu_, so that Abort can read it, and reads it without: no
   // annotation says this.
-  std::vector<Posted> posted_;
+  std::deque<Posted> posted_;
+  size_t first_ = 0;  // the number of the first one in posted_
 };
 
 }  // namespace stretto

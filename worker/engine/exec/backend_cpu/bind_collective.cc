@@ -18,23 +18,31 @@ TensorView Narrow(const TensorView& wide, std::vector<BF16>* memory) {
 
 }  // namespace
 
+Collective WireCallOf(const Op& op, TensorView in, TensorView out) {
+  in.dtype = out.dtype = WireTypeOf(op, in.dtype);
+  in.data = out.data = nullptr;
+  return CollectiveOf(op, in, out);
+}
+
 CollectiveCall BindCollective(const Op& op, TensorView in, TensorView out,
                               Communicator* communicator, WireBuffers* wire) {
   const Collective call = CollectiveOf(op, in, out);
   if (WireTypeOf(op, in.dtype) == in.dtype) {
-    return [=](absl::FunctionRef<void()> posted) { return communicator->RunTelling(call, posted); };
+    return [=](const Collective* next, absl::FunctionRef<void()> posted) {
+      return communicator->RunTelling(call, next, posted);
+    };
   }
   wire->in.resize(std::max<size_t>(wire->in.size(), in.count()));
   wire->out.resize(std::max<size_t>(wire->out.size(), out.count()));
   const bool brings = !op.in.empty(), gets = !op.out.empty();
   // Binding another operation may move the buffers, so each call reads their present addresses.
-  return [=](absl::FunctionRef<void()> posted) {
+  return [=](const Collective* next, absl::FunctionRef<void()> posted) {
     Collective narrow = call;
     narrow.in = Narrow(in, &wire->in);
     narrow.out = call.info().in_place ? narrow.in : Narrow(out, &wire->out);
     const float* from = in.as<float>();
     if (brings) std::transform(from, from + in.count(), narrow.in.as<BF16>(), ToBF16);
-    RETURN_IF_ERROR(communicator->RunTelling(narrow, posted));
+    RETURN_IF_ERROR(communicator->RunTelling(narrow, next, posted));
     if (!gets) return absl::OkStatus();
     const BF16* result = narrow.out.as<BF16>();
     std::transform(result, result + out.count(), out.as<float>(),

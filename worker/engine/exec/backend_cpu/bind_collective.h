@@ -19,8 +19,12 @@ struct WireBuffers {
   std::vector<BF16> in, out;
 };
 
-// A call of a collective, which tells as Communicator::RunTelling does.
-using CollectiveCall = std::function<absl::Status(absl::FunctionRef<void()> posted)>;
+// A call of a collective, with what Communicator::RunTelling takes besides.
+using CollectiveCall =
+    std::function<absl::Status(const Collective* next, absl::FunctionRef<void()> posted)>;
+
+// Returns the call that BindCollective makes, in the type on the wire and without memory.
+Collective WireCallOf(const Op& op, TensorView in, TensorView out);
 
 // `communicator` and `wire` are borrowed. wire grows here and never during a call. An f32 tensor
 // whose wire type is bf16 is rounded, reduced in f32 and rounded again (comm/communicator.h).

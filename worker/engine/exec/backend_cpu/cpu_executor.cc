@@ -21,6 +21,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <memory>
+#include <ranges>
 #include <string>
 #include <thread>
 #include <utility>
@@ -54,9 +56,11 @@ struct LaneWait {
 };
 
 struct BoundOp {
-  std::function<void()> compute;  // empty for a collective
-  CollectiveCall communicate;     // empty for compute
-  OpId index;                     // in the program
+  std::function<void()> compute;           // empty for a collective
+  CollectiveCall communicate;              // empty for compute
+  std::unique_ptr<const Collective> call;  // what it makes; null for compute
+  const Collective* next = nullptr;        // of the same group, after it in this lane
+  OpId index;                              // in the program
   std::vector<LaneWait> waits;
 };
 
@@ -131,6 +135,11 @@ class CpuExecutor final : public Executor {
       for (BoundOp& op : lane.ops) {
         for (OpId wait : program_.ops[op.index].waits)
           op.waits.push_back({program_.ops[wait].lane, position[wait] + 1});
+      }
+      IdVector<GroupId, const Collective*> next(program_.groups.size());
+      for (BoundOp& op : std::views::reverse(lane.ops)) {
+        if (op.call == nullptr) continue;
+        op.next = std::exchange(next[program_.ops[op.index].group], op.call.get());
       }
     }
     return absl::OkStatus();
@@ -208,6 +217,8 @@ class CpuExecutor final : public Executor {
       lanes_[op.lane].communicates = true;
       bound.communicate = BindCollective(op, View(BroughtBy(op)), View(ReceivedBy(op)),
                                          CommunicatorOf(op.group), &lanes_[op.lane].wire);
+      bound.call =
+          std::make_unique<Collective>(WireCallOf(op, View(BroughtBy(op)), View(ReceivedBy(op))));
       return bound;
     }
     std::vector<TensorView> in, out;
@@ -258,7 +269,7 @@ class CpuExecutor final : public Executor {
         if (op.compute) {
           op.compute();
         } else {
-          absl::Status status = op.communicate([&lane] { Announce(&lane); });
+          absl::Status status = op.communicate(op.next, [&lane] { Announce(&lane); });
           if (!status.ok()) Fail(op.index, status);
         }
         interval.end = NowNanoseconds();
