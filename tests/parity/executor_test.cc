@@ -288,32 +288,32 @@ TEST(ExecutorTest, WhoWaitsIsWokenOnceTheNextCollectiveIsPosted) {
   EXPECT_EQ(executor->Run(), absl::OkStatus());
 }
 
-// Notes what it is told of the next call.
-class NotesNext final : public Communicator {
+// Records the next call that each call announces.
+class RecordsNext final : public Communicator {
  public:
   int rank() const override { return 0; }
   int size() const override { return 2; }
   absl::Status Run(const Collective&) override { return absl::OkStatus(); }
   absl::Status RunTelling(const Collective&, const Collective* next,
                           absl::FunctionRef<void()>) override {
-    notes.push_back(next == nullptr ? "none"
-                                    : absl::StrCat(NameOf(next->kind), " ", next->in.count(), " ",
-                                                   NameOf(next->in.dtype)));
+    announced.push_back(next == nullptr ? "none"
+                                        : absl::StrCat(NameOf(next->kind), " ", next->in.count(),
+                                                       " ", NameOf(next->in.dtype)));
     return absl::OkStatus();
   }
   void Abort() override {}
 
-  std::vector<std::string> notes;
+  std::vector<std::string> announced;
 };
 
-TEST(ExecutorTest, AGroupIsToldOfItsNextCallAsItTravels) {
+TEST(ExecutorTest, ACallAnnouncesTheNextOneOfItsGroupInTheTypeOnTheWire) {
   Program program = *Parse(
       "program rank=0 world=4\ngroup tp 0,1\ngroup dp 0,2\nlane compute\nlane comm\n"
       "buffer %0 x f32 4 input @0\nbuffer %1 y f32 8 input @64\n"
       "0 comm all_reduce x fwd in=%0 out=%0 on=tp\n"
       "1 comm all_reduce y fwd in=%1 out=%1 on=dp\n"
       "2 comm all_reduce z fwd in=%1 out=%1 on=tp wire=1\n");
-  NotesNext tp, dp;
+  RecordsNext tp, dp;
   CpuExecutorOptions options;
   options.communicators = {&tp, &dp};
   ArenaBytes arenas = {};
@@ -321,8 +321,8 @@ TEST(ExecutorTest, AGroupIsToldOfItsNextCallAsItTravels) {
   const std::unique_ptr<Ops> ops = MakeCpuOps();
   const auto executor = *MakeCpuExecutor(std::move(program), arenas, ops.get(), std::move(options));
   EXPECT_EQ(executor->Run(), absl::OkStatus());
-  EXPECT_THAT(tp.notes, ElementsAre("all_reduce 8 bf16", "none"));
-  EXPECT_THAT(dp.notes, ElementsAre("none"));
+  EXPECT_THAT(tp.announced, ElementsAre("all_reduce 8 bf16", "none"));
+  EXPECT_THAT(dp.announced, ElementsAre("none"));
 }
 
 TEST(ExecutorTest, RefusesACommunicatorOfAnotherSizeOrNone) {

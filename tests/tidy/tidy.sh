@@ -82,6 +82,7 @@ spdx() {
   local file
   { sources; find kernels worker tests -name '*.cu' -o -name '*.cuh'
     find proto/stretto -name '*.proto'
+    find cmake proto kernels worker coordinator tests deploy -name CMakeLists.txt -o -name '*.cmake'
     find deploy tests -name '*.sh' -o -name '*.py'; } | sort | while read -r file; do
     head -5 "$file" | grep -qE '^(//|#) SPDX-License-Identifier: Apache-2\.0$' ||
       echo "$file: found no SPDX-License-Identifier: Apache-2.0 in its first five lines"

@@ -142,8 +142,8 @@ TEST_P(CommunicatorTest, LongReductionsAreWhole) {
   });
 }
 
-// What a rank is told of the next call changes nothing, whatever its peers are told. Each of the
-// calls has a turn as the first one, and pieces of one arrive while another is not done.
+// Results do not depend on whether a call announces the next one, nor on whether peers do. Each
+// call is the first one once, and pieces of a call arrive while the call before it still runs.
 TEST_P(CommunicatorTest, AnnouncedCallsAreTheSame) {
   const Ranks ranks = Create();
   OnEveryRank(ranks, [&](Communicator& comm) {
@@ -171,8 +171,9 @@ TEST_P(CommunicatorTest, AnnouncedCallsAreTheSame) {
         Collective next = calls[(i + 1) % calls.size()];
         next.in.data = next.out.data = nullptr;
         const bool last = i + 1 == calls.size();
-        const bool told = !last && (first % 2 == 0 || (static_cast<int>(i) + comm.rank()) % 2 == 0);
-        ASSERT_TRUE(comm.RunTelling(calls[i], told ? &next : nullptr, [] {}).ok());
+        const bool announces =
+            !last && (first % 2 == 0 || (static_cast<int>(i) + comm.rank()) % 2 == 0);
+        ASSERT_TRUE(comm.RunTelling(calls[i], announces ? &next : nullptr, [] {}).ok());
       }
       ExpectElements(sum, 0, count, [&](int64_t i) { return SumOf(i); });
       ExpectElements(small, 0, 5, [&](int64_t i) { return MaxOf(i); });

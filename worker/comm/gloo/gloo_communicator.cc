@@ -103,7 +103,7 @@ class Gloo final : public GlooCommunicator {
   }
 
   // How many network steps, each with a slot, a collective takes. All ranks find the same number,
-  // whatever they were told of their next calls.
+  // whether or not their calls announce the next one.
   static uint64_t SlotsOf(const Collective& collective, const std::optional<Reduction>& reduction) {
     if (reduction.has_value()) return reduction->pieces.count() + Gathers(*reduction);
     return collective.kind == CollectiveKind::kBroadcast ? ChainChunks(collective.in.bytes()) : 1;

@@ -17,10 +17,10 @@ constexpr int64_t kOneStepBytes = 16 << 10;
 
 Pieces::Pieces(const Collective& collective, int ranks, int64_t most_bytes)
     : ranks_(ranks),
-      scatters_(collective.kind == CollectiveKind::kReduceScatter),
       elements_(collective.in.count()),
       element_bytes_(static_cast<int64_t>(SizeOf(collective.in.dtype))),
-      whole_(!scatters_ && (ranks <= 2 || collective.in.bytes() <= kOneStepBytes)),
+      whole_(collective.kind == CollectiveKind::kAllReduce &&
+             (ranks <= 2 || collective.in.bytes() <= kOneStepBytes)),
       piece_(std::max<int64_t>(1, most_bytes / element_bytes_)) {
   for (int rank = 0; rank < ranks; ++rank) {
     count_ = std::max(count_, (PartOf(rank).count + piece_ - 1) / piece_);

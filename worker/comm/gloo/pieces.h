@@ -34,7 +34,6 @@ class Pieces {
 
  private:
   int ranks_;
-  bool scatters_;
   int64_t elements_;  // of the tensor that all ranks bring
   int64_t element_bytes_;
   bool whole_;
