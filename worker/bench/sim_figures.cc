@@ -75,8 +75,10 @@ StepFigures FiguresOf(const Program& program, std::vector<Interval> intervals) {
 
 absl::StatusOr<SimFigures> RunSim(EngineSpec spec, const CostModel& cost, bool find_plan) {
   SimFigures figures;
+  ASSIGN_OR_RETURN(const RankPlan given, DraftPlan(spec, 0));
+  CountKnown(given.program, cost.table, &figures.known);
+  RETURN_IF_ERROR(ExpectKnown(figures.known, cost.table));
   if (FindSchedule(spec.schedule.name)->weaves) {
-    ASSIGN_OR_RETURN(const RankPlan given, DraftPlan(spec, 0));
     ASSIGN_OR_RETURN(figures.cells, FindWeaves({&given.step}, cost, spec.schedule.weave));
     if (spec.model.layers * static_cast<int>(spec.schedule.slices.size()) <= kMostBlockLayers) {
       ASSIGN_OR_RETURN(figures.blocks,
@@ -86,8 +88,6 @@ absl::StatusOr<SimFigures> RunSim(EngineSpec spec, const CostModel& cost, bool f
   }
   ASSIGN_OR_RETURN(RankPlan plan, BuildPlan(spec, 0));
   figures.program = std::move(plan.program);
-  CountKnown(figures.program, cost.table, &figures.known);
-  RETURN_IF_ERROR(ExpectKnown(figures.known, cost.table));
   ASSIGN_OR_RETURN(figures.step, StepOf(spec, figures.program, cost));
   CostModel uncontended = cost;
   uncontended.contention = {};

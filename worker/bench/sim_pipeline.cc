@@ -78,6 +78,9 @@ absl::StatusOr<std::vector<RankPlan>> PlansOf(const EngineSpec& spec) {
 
 absl::StatusOr<PipelineFigures> Figures(EngineSpec spec, const CostModel& cost, bool find_plan) {
   ASSIGN_OR_RETURN(std::vector<RankPlan> plans, PlansOf(spec));
+  KnownCosts known;
+  for (const RankPlan& plan : plans) CountKnown(plan.program, cost.table, &known);
+  RETURN_IF_ERROR(ExpectKnown(known, cost.table));
   std::vector<FoundWeave> cells;
   if (FindSchedule(spec.schedule.name)->weaves) {
     std::vector<const StepProgram*> steps;
@@ -88,9 +91,6 @@ absl::StatusOr<PipelineFigures> Figures(EngineSpec spec, const CostModel& cost, 
       ASSIGN_OR_RETURN(plans, PlansOf(spec));
     }
   }
-  KnownCosts known;
-  for (const RankPlan& plan : plans) CountKnown(plan.program, cost.table, &known);
-  RETURN_IF_ERROR(ExpectKnown(known, cost.table));
   CostModel free = cost;
   free.interconnect = {};
   ASSIGN_OR_RETURN(const Means ideal, Played(spec, plans, free));

@@ -79,8 +79,17 @@ absl::StatusOr<WovenUnit> UnitOf(const StepProgram& step, int forward_chunk) {
       "found no cell of two passes, expected the step of a schedule that weaves");
 }
 
+// The order of a step does not show barriers, which are waits of its operations.
+bool HasBarriers(const WeavePlan& plan) {
+  return std::any_of(plan.lines.begin(), plan.lines.end(),
+                     [](const WeaveLine& line) { return line.is_barrier(); });
+}
+
+// `given` is the plan of the cell in the text, nullptr if that has none.
 absl::StatusOr<FoundWeave> FindWeave(absl::Span<const StepProgram* const> steps, int forward_chunk,
-                                     const CostModel& cost, int given_pace, WeaveForm form) {
+                                     const CostModel& cost, const WeavePlan* given,
+                                     WeaveForm form) {
+  const int given_pace = given != nullptr ? given->pace : WeavePlan().pace;
   const int pace = std::min(given_pace, kMostFoundPace);
   std::vector<PlayedCell> stages;
   for (const StepProgram* step : steps) {
@@ -92,17 +101,22 @@ absl::StatusOr<FoundWeave> FindWeave(absl::Span<const StepProgram* const> steps,
   FoundWeave found;
   found.lower_bound = LowerBound(woven.cell);
   found.given_plan = PresentPlan(woven, given_pace);
-  ASSIGN_OR_RETURN(const JudgedTimes given, Judge(stages, cost, found.given_plan));
-  found.given_seconds = given.front();
+  ASSIGN_OR_RETURN(const JudgedTimes judged, Judge(stages, cost, found.given_plan));
+  found.given_seconds = judged.front();
   found.given_fits = CellPlayer(woven.cell).SecondsOf(woven.given) >= 0;
   if (form == WeaveForm::kEvents) {
     RETURN_IF_ERROR(FindEvents(woven, stages, cost, pace, &found));
-    return found;
+  } else {
+    ASSIGN_OR_RETURN(const CellPlan blocks, BlockPlan(woven.cell));
+    found.plan = PlanOfMerge(woven, pace, blocks.order, blocks.barriers);
+    found.seconds = blocks.seconds;
+    found.exact = blocks.exact;
   }
-  ASSIGN_OR_RETURN(const CellPlan blocks, BlockPlan(woven.cell));
-  found.plan = PlanOfMerge(woven, pace, blocks.order, blocks.barriers);
-  found.seconds = blocks.seconds;
-  found.exact = blocks.exact;
+  if (given != nullptr && HasBarriers(*given)) {
+    found.given_plan = *given;
+    ASSIGN_OR_RETURN(const JudgedTimes with_barriers, Judge(stages, cost, *given));
+    found.given_seconds = with_barriers.front();
+  }
   return found;
 }
 
@@ -119,11 +133,10 @@ absl::StatusOr<std::vector<FoundWeave>> FindWeaves(absl::Span<const StepProgram*
   const int cells = units.empty() ? 1 : units.back().forward_chunk + 1;
   std::vector<FoundWeave> found;
   for (int chunk = 0; chunk < cells; ++chunk) {
-    WeavePlan like;
-    for (const WeavePlan& plan : plans) {
-      if (plan.forward_chunk == chunk) like = plan;
-    }
-    ASSIGN_OR_RETURN(found.emplace_back(), FindWeave(stages, chunk, cost, like.pace, form));
+    const auto plan = std::find_if(plans.begin(), plans.end(),
+                                   [&](const WeavePlan& of) { return of.forward_chunk == chunk; });
+    const WeavePlan* of_chunk = plan != plans.end() ? &*plan : nullptr;
+    ASSIGN_OR_RETURN(found.emplace_back(), FindWeave(stages, chunk, cost, of_chunk, form));
   }
   return found;
 }

@@ -35,8 +35,8 @@ struct FoundWeave {
   double seconds = 0;        // of blocks: with barriers
   bool exact = false;        // no plan of this form is shorter
   double lower_bound = 0;    // that no plan can beat, with contention or without
-  WeavePlan given_plan;      // of the order that the step has
-  double given_seconds = 0;  // of that order
+  WeavePlan given_plan;      // all words in the order of the step; `given` if it has barriers
+  double given_seconds = 0;  // of that plan
   bool given_fits = false;   // that order is one that is searched, and keeps pace and backlog
 };
 
@@ -47,9 +47,11 @@ struct FoundWeave {
 // which is the one that is searched. The times of its plan are those of the slowest stage.
 //
 // The plans have the paces of those in `given`, a text as of schedule.weave, up to kMostFoundPace,
-// and else the default one. With L layers, activations are at most 1 + 2 / L of those of
-// megatron_sync; with full recomputation, what forward of a layer keeps comes on top
-// (FoundMemoryTest). The plans are not slower than the order that the steps have if that fits.
+// and else the default one. If it has barriers, the steps must be woven by it. With L layers,
+// activations are at most 1 + 2 / L of those of megatron_sync; with full recomputation, what
+// forward of a layer keeps comes on top (FoundMemoryTest). The plans are not slower than the order
+// that the steps have if that fits and has no barriers, which may make a cell shorter where sides
+// contend.
 //
 // With contention, the search of events finds one order at the times of operations alone and one at
 // times that are longer by what operations lose at most. Of these and the given one, it returns the

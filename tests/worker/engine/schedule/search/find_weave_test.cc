@@ -125,6 +125,33 @@ TEST(FindWeaveTest, TimesHaveNoBurstOfTheLink) {
   }
 }
 
+// Blocks that are given are timed and printed with their barriers. Returns what is found besides.
+FoundWeave ExpectGivenBlocks(const EngineSpec& spec, const CostModel& cost,
+                             const FoundWeave& blocks) {
+  const StepProgram step = Woven(spec, blocks.plan);
+  const auto found = FindWeaves({&step}, cost, PrintWeavePlan(blocks.plan));
+  EXPECT_TRUE(found.ok()) << found.status();
+  if (!found.ok()) return {};
+  EXPECT_EQ(found->at(0).given_plan, blocks.plan);
+  EXPECT_NEAR(found->at(0).given_seconds, blocks.seconds, kRounding);
+  return found->at(0);
+}
+
+TEST(FindWeaveTest, BarriersMayMakeACellShorterWhereSidesContend) {
+  const EngineSpec spec =
+      LargeSpec({.schedule = "helix", .slices = {1}, .micro_batches = 3, .layers = 1});
+  const StepProgram step = PlanOf(spec).step;
+  int shorter = 0;
+  for (double gbps : {0.25, 0.5, 1.0, 2.0}) {
+    CostModel cost = LargeCosts(gbps);
+    cost.contention = {.compute = 0.6, .communication = 0.6};
+    const FoundWeave blocks = Find(step, cost, 1, WeaveForm::kBlocks);
+    const FoundWeave found = ExpectGivenBlocks(spec, cost, blocks);
+    shorter += blocks.seconds < found.seconds;
+  }
+  EXPECT_GT(shorter, 0);
+}
+
 TEST(FindWeaveTest, BlocksTakeLongerThanEvents) {
   std::mt19937 random(2);
   for (const Layout& layout : ManyHelices(1)) {
@@ -140,6 +167,7 @@ TEST(FindWeaveTest, BlocksTakeLongerThanEvents) {
         << Describe(layout);
     const auto judged = Judge({CellOf(given, cost)->played}, cost, blocks.plan);
     EXPECT_NEAR(judged->front(), blocks.seconds, kRounding) << Describe(layout);
+    ExpectGivenBlocks(spec, cost, blocks);
     WeavePlan without = blocks.plan;
     std::erase_if(without.lines, [](const WeaveLine& line) { return line.is_barrier(); });
     EXPECT_LE(SimulatedCell(Woven(spec, without), cost), blocks.seconds + kRounding)
