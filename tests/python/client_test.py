@@ -317,9 +317,10 @@ class ClientCases(Served):
             return pb.TraceIntervals(begin_nanoseconds=[begin], duration_nanoseconds=[5])
 
         server = self.serve(StreamJobTrace=[[
-            record(program=pb.TraceProgram(lanes=["compute"], operation_count=2,
+            record(program=pb.TraceProgram(lanes=["compute"], operation_count=2, shapes=["add"],
                                            operations=[pb.TraceOperation(label="a")])),
-            record(program=pb.TraceProgram(operations=[pb.TraceOperation(label="b")])),
+            record(program=pb.TraceProgram(shapes=["mul"], operations=[
+                pb.TraceOperation(label="b", shape=1)])),
             record(step=pb.TraceStep(step=3, begin_nanoseconds=9, operations=operations(10))),
             record(step=pb.TraceStep(step=3, operations=operations(20))),
             record(step=pb.TraceStep(step=4, operations=operations(0))),
@@ -329,6 +330,15 @@ class ClientCases(Served):
         rows = stretto.trace_table([rank])
         self.assertEqual([(row["step"], row["label"], row["begin_ns"], row["step_begin_ns"])
                           for row in rows], [(3, "a", 10, 9), (3, "b", 20, 9), (4, "a", 0, 0)])
+        self.assertEqual([row["shape"] for row in rows], ["add", "mul", "add"])
+
+    def test_a_trace_of_an_older_version_has_no_shapes(self):
+        rank = stretto.RankTrace(rank=0)
+        rank.program.operations.add(label="a")
+        rank.program.lanes.append("compute")
+        operations = pb.TraceIntervals(begin_nanoseconds=[1], duration_nanoseconds=[5])
+        rank.steps.append(pb.TraceStep(step=3, operations=operations))
+        self.assertEqual([row["shape"] for row in stretto.trace_table([rank])], [""])
 
 
 class BlockingClientTest(ClientCases, unittest.TestCase):

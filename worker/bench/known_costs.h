@@ -13,6 +13,7 @@ namespace stretto {
 
 struct KnownCosts {
   int computations = 0, known_computations = 0;
+  int known_products = 0;  // of the known computations
   int collectives = 0, known_collectives = 0;
 
   void operator+=(const KnownCosts& other);
@@ -25,7 +26,9 @@ void CountKnown(const Program& program, const CostTable& table, KnownCosts* know
 // "96 of 96 computations, 0 of 32 collectives".
 std::string KnownText(const KnownCosts& known);
 
-// Errors: InvalidArgument, where the table has times and none of them is of the counted operations.
+// Errors: InvalidArgument, where the table has times and none of them is of the counted operations;
+// or times of matrix products, but none of those. Models may share the shapes of what is small: the
+// norm of all gradients is one number in each of them.
 absl::Status ExpectKnown(const KnownCosts& known, const CostTable& table);
 
 }  // namespace stretto

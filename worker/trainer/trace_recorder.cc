@@ -1,16 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
+
+// Describes the program once, and appends the intervals of each step to the log, both in records of
+// about 64 KiB at most that a reader merges. What cannot be written is missing from the trace, and
+// training continues.
+
 #include "worker/trainer/trace_recorder.h"
 
 #include <google/protobuf/util/time_util.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/strip.h"
 #include "proto/base/files.h"
+#include "worker/engine/cost/table.h"
 #include "worker/engine/program/text.h"
 
 namespace stretto::trainer {
@@ -21,10 +30,9 @@ using v1alpha1::TraceIntervals;
 using v1alpha1::TraceProgram;
 using v1alpha1::TraceRecord;
 
-// Limits that keep a record near 64 KiB: an interval takes at most 20 bytes, an operation of the
-// program about 100.
+// Limits that keep a record near 64 KiB: an interval takes at most 20 bytes.
 constexpr size_t kIntervalsPerRecord = 3000;
-constexpr int kOperationsPerRecord = 500;
+constexpr size_t kProgramBytesPerRecord = 50'000;
 
 // Returns an id that is equal for all processes that share this machine's monotonic clock; empty
 // when unknown.
@@ -33,7 +41,11 @@ std::string MachineId() {
   return id.ok() ? std::string(absl::StripSuffix(*id, "\n")) : "";
 }
 
-void AddOperation(const Program& program, const Op& op, TraceProgram* out) {
+// The number of each shape that was added.
+using Shapes = std::unordered_map<std::string, int32_t>;
+
+// Adds an operation, and its shape if that is new. Returns their bytes.
+size_t AddOperation(const Program& program, const Op& op, Shapes* shapes, TraceProgram* out) {
   v1alpha1::TraceOperation* operation = out->add_operations();
   operation->set_lane(op.lane.value());
   operation->set_kind(InfoOf(op.kind).name);
@@ -41,6 +53,11 @@ void AddOperation(const Program& program, const Op& op, TraceProgram* out) {
   operation->set_phase(LongNameOf(op.tag.phase));
   if (op.group >= 0) operation->set_group(program.groups[op.group].axis());
   for (OpId wait : op.waits) operation->add_waits(wait.value());
+  const auto [shape, is_new] =
+      shapes->try_emplace(OperationKey(program, op), static_cast<int32_t>(shapes->size()));
+  operation->set_shape(shape->second);
+  if (is_new) out->add_shapes(shape->first);
+  return operation->ByteSizeLong() + (is_new ? shape->first.size() : 0);
 }
 
 std::vector<TraceRecord> Describe(const Program& program) {
@@ -53,9 +70,14 @@ std::vector<TraceRecord> Describe(const Program& program) {
   }
   for (const Lane& lane : program.lanes) head->add_lanes(lane.name);
   head->set_operation_count(static_cast<int32_t>(program.ops.size()));
-  for (OpId op : program.ops.ids()) {
-    if (op > 0 && op.value() % kOperationsPerRecord == 0) records.emplace_back();
-    AddOperation(program, program.ops[op], records.back().mutable_program());
+  Shapes shapes;
+  size_t bytes = 0;  // of the operations in the last record
+  for (const Op& op : program.ops) {
+    if (bytes > kProgramBytesPerRecord) {
+      records.emplace_back();
+      bytes = 0;
+    }
+    bytes += AddOperation(program, op, &shapes, records.back().mutable_program());
   }
   return records;
 }

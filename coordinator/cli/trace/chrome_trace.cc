@@ -89,10 +89,13 @@ void ChromeTraceWriter::StartRank(int rank, const TraceProgram& program) {
   for (const TraceOperation& op : program.operations()) {
     Operation operation;
     operation.lane = op.lane();
+    const std::string shape = program.shapes().empty()
+                                  ? ""
+                                  : absl::StrCat(",\"shape\":", Quoted(program.shapes(op.shape())));
     operation.head =
         absl::StrCat("\"ph\":\"X\",\"name\":", Quoted(op.kind() + " " + op.label()),
                      ",\"cat\":", Quoted(op.phase()), ",\"args\":{\"operation\":", program_.size(),
-                     ",\"waits\":[", absl::StrJoin(op.waits(), ","), "]},");
+                     ",\"waits\":[", absl::StrJoin(op.waits(), ","), "]", shape, "},");
     program_.push_back(std::move(operation));
   }
   for (const std::string& name : program.lanes()) lanes_.push_back({name, {}});

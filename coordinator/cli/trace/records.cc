@@ -31,9 +31,13 @@ constexpr int64_t kLastSecond = (int64_t{1} << 62) / 1'000'000'000;  // of the w
 
 absl::Status CheckProgram(int rank, const TraceProgram& program) {
   const int lanes = program.lanes_size(), operations = program.operations_size();
+  const int shapes = program.shapes_size();
   for (const TraceOperation& op : program.operations()) {
     if (op.lane() < 0 || op.lane() >= lanes) {
       return Wrong(rank, "lane", absl::StrCat(op.lane()), absl::StrCat("fewer than ", lanes));
+    }
+    if (shapes > 0 && (op.shape() < 0 || op.shape() >= shapes)) {
+      return Wrong(rank, "shape", absl::StrCat(op.shape()), absl::StrCat("fewer than ", shapes));
     }
     if (PhaseIndex(op.phase()) < 0) {
       return Wrong(rank, "phase", op.phase(), "one of a step program");

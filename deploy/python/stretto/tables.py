@@ -104,16 +104,17 @@ class RankTrace:
 def trace_table(ranks: Iterable[RankTrace]) -> Table:
     """One row for each operation of each step. `begin_ns` counts from the begin of the step, whose
     own begin on the machine's monotonic clock is `step_begin_ns`."""
-    columns = ("rank", "step", "operation", "lane", "kind", "label", "phase", "group",
+    columns = ("rank", "step", "operation", "lane", "kind", "label", "phase", "group", "shape",
                "step_begin_ns", "begin_ns", "duration_ns")
     table = Table(columns)
     for rank in ranks:
         operations, lanes = rank.program.operations, rank.program.lanes
+        shapes = rank.program.shapes or [""]  # none in recordings of older versions
         for step in rank.steps:
             times = zip(step.operations.begin_nanoseconds, step.operations.duration_nanoseconds)
             for number, (operation, (begin, duration)) in enumerate(zip(operations, times)):
                 table.append(dict(zip(columns, (
                     rank.rank, step.step, number, lanes[operation.lane], operation.kind,
-                    operation.label, operation.phase, operation.group, step.begin_nanoseconds,
-                    begin, duration))))
+                    operation.label, operation.phase, operation.group, shapes[operation.shape],
+                    step.begin_nanoseconds, begin, duration))))
     return table

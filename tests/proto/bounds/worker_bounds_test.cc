@@ -198,6 +198,13 @@ TEST(WorkerBoundsTest, ListsAreBounded) {
   for (int i = 0; i <= limits::kTraceEntries.value; ++i) program->add_operations();
   EXPECT_THAT(std::string(AdmitWorkerMessage(&message).message()),
               HasSubstr("operations: found 1048577 entries, expected at most 1048576"));
+  program->Clear();
+  for (int i = 0; i <= limits::kWorkerListEntries.value; ++i)
+    program->add_shapes(Of(limits::kWorkerNameBytes, 1));
+  EXPECT_TRUE(AdmitWorkerMessage(&message).ok());
+  program->add_shapes(Of(limits::kWorkerTextBytes, 1));
+  EXPECT_THAT(std::string(AdmitWorkerMessage(&message).message()),
+              HasSubstr("record.program.shapes: found 8193 bytes, expected at most 8192"));
 }
 
 TEST(WorkerBoundsTest, LogsAreBytes) {

@@ -387,14 +387,24 @@ TEST(SimCommandTest, SaysHowManyOperationsTheCostsHave) {
   EXPECT_THAT(Sim("").out, testing::Not(HasSubstr("known times")));
 }
 
+// Every model has the norm of all gradients, which is one number.
+TEST(SimCommandTest, ATraceOfAnotherModelIsRefusedWhateverIsShared) {
+  const std::string shared =
+      "all_reduce f32[1] > f32[1] wire=0 ranks=2 0.001\nclip f32[1] f32[9] > f32[3] 0.001\n";
+  EXPECT_EQ(Sim("--costs " + FileWith(shared)).code, 0);
+  const SimRun run = Sim("--costs " + FileWith(shared + "gemm f32[1,3] f32[5,3] > f32[1,5] 1\n"));
+  EXPECT_EQ(run.code, 2);
+  EXPECT_THAT(run.err, HasSubstr("found times, but of no matrix product of this model"));
+}
+
 TEST(SimCommandTest, CostsOfAnotherModelAreRefused) {
   const std::string file = FileWith("fwd fc9 gemm 0.001\n");
   for (const char* layout : {"", "--pp 2 --layers 8 --micro-batches 4 "}) {
     const SimRun run = Sim(absl::StrCat(layout, "--costs ", file));
     EXPECT_EQ(run.code, 2) << layout;
     EXPECT_EQ(run.err,
-              "error: --costs: found times, but of no operation of this model, expected costs of "
-              "the same model, --micro-batch, --slices and --dtype\n");
+              "error: --costs: found times, but of no matrix product of this model, expected "
+              "costs of the same model, --micro-batch, --slices and --dtype\n");
   }
 }
 

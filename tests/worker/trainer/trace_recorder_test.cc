@@ -79,6 +79,10 @@ TEST_F(TraceRecorderTest, RecordsWhatTheProgramIsAndWhenItRan) {
   EXPECT_THAT(reduce.waits(), ElementsAre(0));
   EXPECT_EQ(program_.operations(2).phase(), "optimizer");
   EXPECT_EQ(program_.operations(2).group(), "");
+  EXPECT_THAT(program_.shapes(),
+              ElementsAre("zero > f32[4]", "all_reduce f32[4] > f32[4] wire=0 ranks=2"));
+  EXPECT_EQ(program_.operations(1).shape(), 1);
+  EXPECT_EQ(program_.operations(2).shape(), 0);
 
   ASSERT_EQ(steps_.size(), 1u);
   const TraceStep& step = steps_[0];
@@ -96,8 +100,11 @@ TEST_F(TraceRecorderTest, RecordsWhatTheProgramIsAndWhenItRan) {
 
 TEST_F(TraceRecorderTest, ALargeProgramComesInPartsThatMerge) {
   Program program = Parse(kText).value();
+  const Op reduce = program.ops[1];
+  program.ops[1] = program.ops[0];
   std::vector<Interval> intervals;
-  while (program.ops.size() < 10'000) program.ops.push_back(program.ops[0]);
+  while (program.ops.size() < 9'999) program.ops.push_back(program.ops[0]);
+  program.ops.push_back(reduce);  // its shape is in the last record
   for (int64_t i = 0; i < 10'000; ++i) intervals.push_back({i * 1'000'000, i * 1'000'000 + 500});
   TraceRecorder recorder(folder_.path(), program);
   v1alpha1::StepReport report;
@@ -108,6 +115,9 @@ TEST_F(TraceRecorderTest, ALargeProgramComesInPartsThatMerge) {
   Read();
   EXPECT_GT(parts_, 10);
   EXPECT_EQ(program_.operations_size(), 10'000);
+  ASSERT_EQ(program_.shapes_size(), 2);
+  EXPECT_THAT(program_.shapes(1), testing::StartsWith("all_reduce "));
+  EXPECT_EQ(program_.operations(9'999).shape(), 1);
   EXPECT_EQ(program_.lanes_size(), 2);
   ASSERT_EQ(steps_.size(), 2u);
   for (const TraceStep& step : steps_) {

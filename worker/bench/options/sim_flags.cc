@@ -50,8 +50,8 @@ void AddMachineFlags(CLI::App& app, SimFlags& f) {
   app.add_option("--costs", f.costs,
                  "file of measured costs, which override the model's: one of `stretto-bench "
                  "calibrate`, also in place of --gbps, --latency-us, --contention and "
-                 "--link-contention; a trace of `stretto job trace` of the same model, of which it "
-                 "has names and no shapes; or one 'KEY SECONDS' per line")
+                 "--link-contention; a trace of `stretto job trace`, for operations of the same "
+                 "shapes; or one 'KEY SECONDS' per line")
       ->check(NotEmpty("the name of a file"))
       ->group(group);
 }

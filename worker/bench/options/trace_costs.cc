@@ -28,7 +28,7 @@ constexpr double kAlone = 0.1;  // of an operation's time, with the other side
 
 struct Slice {
   std::string name;  // "gemm L3.fc2 fwd mb0 s0"
-  std::string key;   // of its cost
+  std::string key;   // of its cost: its shape, if the trace has that
   bool communicates = false;
   double begin = 0, end = 0;  // seconds
 };
@@ -64,7 +64,8 @@ bool ReadSlice(const Json& event, Slice* slice) {
       absl::StrSplit(slice->name, absl::MaxSplits(' ', 1));
   const OpInfo* info = FindOp(words.first);
   if (info == nullptr || IsTransfer(info->kind)) return false;
-  slice->key = KeyOf(words.first, words.second);
+  slice->key = event.at("args").value("shape", "");
+  if (slice->key.empty()) slice->key = KeyOf(words.first, words.second);
   slice->communicates = IsCollective(info->kind);
   slice->begin = event.at("ts").get<double>() * 1e-6;
   slice->end = slice->begin + event.at("dur").get<double>() * 1e-6;
@@ -147,7 +148,7 @@ absl::StatusOr<CostTable> CostsOfTrace(absl::string_view json) {
   try {
     samples = SamplesOf(SlicesOf(trace.at("traceEvents")));
   } catch (const Json::exception&) {
-    return Refused("an operation whose name, pid, ts or dur is of another type");
+    return Refused("an operation whose name, shape, pid, ts or dur is of another type");
   }
   if (samples.empty()) return Refused("no operation");
   std::map<std::string, std::pair<std::vector<double>, std::vector<double>>> by_key;  // alone, all

@@ -87,7 +87,24 @@ TEST(ChromeTraceTest, SlicesHaveNamesTimesAndWhatTheyWaitFor) {
   EXPECT_EQ(compute[2].at("dur"), 20'000.0);
   EXPECT_EQ(compute[2].at("args").at("operation"), 4);
   EXPECT_EQ(compute[2].at("args").at("waits"), json({1, 3}));
+  EXPECT_FALSE(compute[2].at("args").contains("shape"));  // as in an old recording
   EXPECT_EQ(compute[4].at("name"), "adamw fc2 \"w\" opt");
+}
+
+TEST(ChromeTraceTest, SlicesHaveShapes) {
+  TraceProgram program = MakeProgram();
+  program.add_shapes("gemm f32[2,4] f32[4,4] > f32[2,4]");
+  program.add_shapes("gemm_dgrad f32[2,4] f32[4,4] > f32[2,4]");
+  program.mutable_operations(4)->set_shape(1);
+  std::ostringstream out;
+  ChromeTraceWriter writer(out);
+  writer.StartRank(0, program);
+  writer.AddStep(program, MakeStep(1), 0);
+  writer.Finish(MakeTracedJob(), 1);
+  const std::vector<json> compute = EventsOf(json::parse(out.str()), "X", 0, 100);
+  ASSERT_EQ(compute.size(), 5u);
+  EXPECT_EQ(compute[0].at("args").at("shape"), program.shapes(0));
+  EXPECT_EQ(compute[2].at("args").at("shape"), program.shapes(1));
 }
 
 TEST(ChromeTraceTest, SlicesNestAndFlowsLeadForward) {

@@ -105,6 +105,12 @@ TEST_F(AssemblerTest, NonsenseIsRefusedByName) {
   program = MakeProgram();
   program.mutable_operations(1)->add_waits(8);
   EXPECT_EQ(Add(3, program).message(), "trace of rank 3: found wait 8, expected fewer than 8");
+  program = MakeProgram();
+  program.add_shapes("gemm f32[2,4] f32[4,4] > f32[2,4]");
+  program.mutable_operations(1)->set_shape(-1);
+  EXPECT_EQ(Add(5, program).message(), "trace of rank 5: found shape -1, expected fewer than 1");
+  program.mutable_operations(1)->set_shape(1);
+  EXPECT_EQ(Add(6, program).message(), "trace of rank 6: found shape 1, expected fewer than 1");
   EXPECT_THAT(seen_, IsEmpty());
 
   EXPECT_TRUE(Add(4, MakeProgram()).ok());

@@ -11,14 +11,16 @@
 #include "proto/base/files.h"
 #include "tests/worker/engine/specs.h"
 #include "worker/bench/options/sim_options.h"
+#include "worker/engine/program/text.h"
 
 namespace stretto::bench {
 namespace {
 
 // An operation of a rank, in microseconds.
-std::string Operation(int rank, const std::string& name, double begin, double duration) {
-  return absl::StrCat(R"({"ph":"X","name":")", name, R"(","args":{"operation":0},"ts":)", begin,
-                      R"(,"dur":)", duration, R"(,"pid":)", rank, "}");
+std::string Operation(int rank, const std::string& name, double begin, double duration,
+                      const std::string& shape = "") {
+  return absl::StrCat(R"({"ph":"X","name":")", name, R"(","args":{"operation":0,"shape":")", shape,
+                      R"("},"ts":)", begin, R"(,"dur":)", duration, R"(,"pid":)", rank, "}");
 }
 
 std::string Trace(const std::vector<std::string>& events) {
@@ -56,6 +58,33 @@ TEST(TraceCostsTest, MediansAreOfOperationsThatRanAlone) {
   EXPECT_EQ(SecondsOf(*table, OpKind::kGemm, "fc1", Phase::kForward), -1);
 }
 
+// The computations of a rank for which a table has a time.
+int KnownIn(const CostTable& table, const Program& program) {
+  int known = 0;
+  for (const Op& op : program.ops)
+    known += !IsCollective(op.kind) && table.Find(program, op) != nullptr;
+  return known;
+}
+
+TEST(TraceCostsTest, OperationsOfAnotherShapeHaveNoTime) {
+  Layout layout = Domino({1, 1});
+  const Program program = PlanOf(layout).program;
+  std::vector<std::string> events;
+  for (OpId id : program.ops.ids()) {
+    const Op& op = program.ops[id];
+    if (op.kind != OpKind::kGemm) continue;
+    const double begin = 10.0 * id.value();
+    const std::string name = absl::StrCat(InfoOf(op.kind).name, " ", PrintTag(op.tag));
+    events.push_back(Operation(0, name, begin, 7, OperationKey(program, op)));
+  }
+  const auto table = CostsOfTrace(Trace(events));
+  ASSERT_TRUE(table.ok()) << table.status();
+  EXPECT_GT(events.size(), 4u);
+  EXPECT_EQ(KnownIn(*table, program), static_cast<int>(events.size()));
+  layout.slices = {2};
+  EXPECT_EQ(KnownIn(*table, PlanOf(layout).program), 0);
+}
+
 TEST(TraceCostsTest, ACollectiveTakesAsLongAsOnTheRankThatCameLast) {
   const auto table = CostsOfTrace(Trace({
       Operation(0, "all_reduce L0.fc2 fwd mb0 s0", 0, 50),
@@ -81,8 +110,13 @@ TEST(TraceCostsTest, WhatIsNoTraceIsRefused) {
   EXPECT_EQ(message(Trace({})), "found no operation" + expected);
   EXPECT_EQ(message(Trace({R"({"ph":"X","name":"step 1","pid":0,"ts":0,"dur":1})"})),
             "found no operation" + expected);
-  EXPECT_EQ(message(Trace({R"({"ph":"X","name":3,"args":{"operation":0}})"})),
-            "found an operation whose name, pid, ts or dur is of another type" + expected);
+  for (
+      const char* event :
+      {R"({"ph":"X","name":3,"args":{"operation":0}})",
+       R"({"ph":"X","name":"gemm fc2 fwd","args":{"operation":0,"shape":3},"ts":1,"dur":1,"pid":0})"}) {
+    EXPECT_EQ(message(Trace({event})),
+              "found an operation whose name, shape, pid, ts or dur is of another type" + expected);
+  }
 }
 
 TEST(TraceCostsTest, SimTakesItInPlaceOfTheModelsTimes) {
