@@ -26,13 +26,23 @@ absl::StatusOr<std::unique_ptr<Executor>> CollectiveCalls::Make(const Collective
 }
 
 absl::StatusOr<std::unique_ptr<Executor>> CollectiveCalls::MakeBeside(
-    const KernelCase& timed, CaseCopies computations, const CollectiveCase& collective, int calls,
-    absl::Span<const int> releases) {
-  if (collective.ranks > 0)
-    AddCalls(collective, calls, job_.groups(), &computations.step, releases);
-  computations.step.rank = job_.rank();
-  computations.step.world_size = world_size_;
-  return MakeFilled(timed, std::move(computations), job_.links(), job_.backend());
+    const KernelCase& timed, CaseCopies computations, const CollectiveCase& collective, int calls) {
+  if (collective.ranks > 0) AddCalls(collective, calls, job_.groups(), &computations.step);
+  return MakeOf(timed, std::move(computations));
+}
+
+absl::StatusOr<std::unique_ptr<Executor>> CollectiveCalls::MakeReleased(
+    const KernelCase& timed, CaseCopies computations, const CollectiveCase& collective,
+    int release) {
+  if (collective.ranks > 0) AddReleased(collective, release, job_.groups(), &computations.step);
+  return MakeOf(timed, std::move(computations));
+}
+
+absl::StatusOr<std::unique_ptr<Executor>> CollectiveCalls::MakeOf(const KernelCase& timed,
+                                                                  CaseCopies operations) {
+  operations.step.rank = job_.rank();
+  operations.step.world_size = world_size_;
+  return MakeFilled(timed, std::move(operations), job_.links(), job_.backend());
 }
 
 absl::StatusOr<double> CollectiveCalls::Run(Executor* executor) {

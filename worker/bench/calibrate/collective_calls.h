@@ -27,11 +27,15 @@ class CollectiveCalls {
   // Returns an executor of `calls`; null on a rank that is not in the group.
   absl::StatusOr<std::unique_ptr<Executor>> Make(const CollectiveCase& collective, int calls);
   // Returns one of the calls beside computations, which are alone on a rank that is not in the
-  // group. `releases` are those of AddCalls.
+  // group.
   absl::StatusOr<std::unique_ptr<Executor>> MakeBeside(const KernelCase& timed,
                                                        CaseCopies computations,
-                                                       const CollectiveCase& collective, int calls,
-                                                       absl::Span<const int> releases = {});
+                                                       const CollectiveCase& collective, int calls);
+  // The same with a call before the computations, and one that computation `release` releases.
+  absl::StatusOr<std::unique_ptr<Executor>> MakeReleased(const KernelCase& timed,
+                                                         CaseCopies computations,
+                                                         const CollectiveCase& collective,
+                                                         int release);
 
   // Returns the seconds of an executor, which may be null, on the slowest rank.
   absl::StatusOr<double> Run(Executor* executor);
@@ -41,6 +45,8 @@ class CollectiveCalls {
   absl::StatusOr<double> RunDrained(Executor* executor);
 
  private:
+  absl::StatusOr<std::unique_ptr<Executor>> MakeOf(const KernelCase& timed, CaseCopies operations);
+
   MeasuredJob& job_;
   const int world_size_;
 };

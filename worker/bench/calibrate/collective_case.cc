@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "proto/base/check.h"
 #include "worker/engine/cost/table.h"
 #include "worker/engine/cost/work.h"
 
@@ -34,6 +35,19 @@ double CountWithin(absl::Span<const Interval> intervals, const Interval& window)
     count += within / length;
   }
   return count;
+}
+
+// Adds what a call of a collective needs to a step, and returns the call.
+Op CallIn(const CollectiveCase& collective, const IdVector<GroupId, Group>& groups,
+          StepProgram* step) {
+  const int first = step->buffers.next().value();
+  for (const Buffer& buffer : collective.buffers) step->buffers.push_back(buffer);
+  Op op = collective.op;
+  for (BufferId& id : op.in) id = id + first;
+  for (BufferId& id : op.out) id = id + first;
+  step->groups = groups;
+  op.lane = step->lanes.Add({LaneNameOf(groups[op.group])});
+  return op;
 }
 
 }  // namespace
@@ -73,23 +87,29 @@ std::map<std::string, CollectiveCase> CollectivesOf(const Program& program) {
 }
 
 void AddCalls(const CollectiveCase& collective, int calls, const IdVector<GroupId, Group>& groups,
-              StepProgram* step, absl::Span<const int> releases) {
-  const int first = step->buffers.next().value();
-  for (const Buffer& buffer : collective.buffers) step->buffers.push_back(buffer);
-  Op op = collective.op;
-  for (BufferId& id : op.in) id = id + first;
-  for (BufferId& id : op.out) id = id + first;
-  step->groups = groups;
-  op.lane = step->lanes.Add({LaneNameOf(groups[op.group])});
+              StepProgram* step) {
+  const Op op = CallIn(collective, groups, step);
   if (step->units.empty()) {
     step->units.push_back({"calls", {}});
     step->instances.emplace_back();
   }
+  for (int call = 0; call < calls; ++call) step->units[0].ops.push_back(op);
+}
+
+void AddReleased(const CollectiveCase& collective, int release,
+                 const IdVector<GroupId, Group>& groups, StepProgram* step) {
+  STRETTO_CHECK(step->units.size() == 1 && std::cmp_less(release, step->units[0].ops.size()));
+  Op op = CallIn(collective, groups, step);
+  IdVector<OpId, Op> computations = std::exchange(step->units[0].ops, {});
   IdVector<OpId, Op>& ops = step->units[0].ops;
-  for (int call = 0; call < calls; ++call) {
-    if (!releases.empty()) op.waits = {OpId::Of(releases[static_cast<size_t>(call)])};
-    ops.push_back(op);
+  const OpId before = ops.Add(op);
+  for (Op& computation : computations) {
+    STRETTO_CHECK(computation.waits.empty());
+    ops.push_back(std::move(computation));
   }
+  ops[before + 1].waits = {before};
+  op.waits = {before + 1 + release};
+  ops.push_back(std::move(op));
 }
 
 double Progress::compute_slowdown() const { return compute > 0 ? seconds / compute : 1; }

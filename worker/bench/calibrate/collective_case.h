@@ -28,10 +28,15 @@ struct CollectiveCase {
 std::map<std::string, CollectiveCase> CollectivesOf(const Program& program);
 
 // Adds `calls` of a collective to a step, in sequence on a lane of their own. `groups` are those of
-// the rank, as numbered in the case's program. Call i waits for operation `releases[i]` of the
-// step, if there are releases.
+// the rank, as numbered in the case's program.
 void AddCalls(const CollectiveCase& collective, int calls, const IdVector<GroupId, Group>& groups,
-              StepProgram* step, absl::Span<const int> releases = {});
+              StepProgram* step);
+
+// Adds two calls of a collective to a step of one unit of computations without waits: operation 0,
+// for which the computations wait, and the last one, which the end of computation number `release`
+// releases, counted from 0.
+void AddReleased(const CollectiveCase& collective, int release,
+                 const IdVector<GroupId, Group>& groups, StepProgram* step);
 
 // What a computation and collectives that ran at once achieved.
 struct Progress {

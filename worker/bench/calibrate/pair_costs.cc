@@ -33,7 +33,7 @@ constexpr double kWantedInterval = 0.03, kMostUncertain = 0.01;
 // Within how much it must be known at last, by what is wanted.
 constexpr double kMostByWanted = 2;
 // The same beside a short collective. The wait for a turn is most of what that loses, and varies
-// with where in an operation it begins.
+// with where between two ticks of the kernel it begins.
 constexpr double kMostTurnInterval = 0.3;
 
 // How many times as long each side takes beside the other.
@@ -188,11 +188,25 @@ class PairMeasurement {
     return absl::OkStatus();
   }
 
-  // Adds the wait for a turn of a collective beside the most expensive product, if both are long
-  // enough.
+  // Returns the product of forward and backward that releases a call best; null if this rank has
+  // none.
+  const KernelCase* ReleasingProduct() const {
+    const KernelCase* found = nullptr;
+    double seconds = 0;
+    for (const auto& [key, timed] : alone_.computations) {
+      if (IsOfOptimizer(timed) || ClassOf(timed.ops[0].kind) != ComputeClass::kProduct) continue;
+      const double other = alone_.operations.at(key).value;
+      if (found != nullptr && !ReleasesBetter(other, seconds)) continue;
+      found = &timed;
+      seconds = other;
+    }
+    return found;
+  }
+
+  // Adds the wait for a turn of a collective beside products, if both are long enough.
   absl::Status AddTurn(const std::string& name) {
-    const KernelCase* timed = MostExpensive(ComputeClass::kProduct);
-    double operation = timed == nullptr ? 0 : alone_.operations.at(timed->operation).value;
+    const KernelCase* timed = ReleasingProduct();
+    const double operation = timed == nullptr ? 0 : alone_.operations.at(timed->operation).value;
     const double call = SecondsOf(name);
     ASSIGN_OR_RETURN(
         const bool too_short,
@@ -201,7 +215,6 @@ class PairMeasurement {
       say_(absl::StrCat(TurnName(name), ": too short to be measured, transfers wait for no turn"));
       return absl::OkStatus();
     }
-    ASSIGN_OR_RETURN(operation, job_.Slowest(operation));
     ASSIGN_OR_RETURN(auto turn, TurnCase::Make(*timed, operation, alone_.collectives.at(name), call,
                                                job_, calls_));
     cases_.push_back({TurnName(name),

@@ -11,6 +11,7 @@ namespace stretto::bench {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 constexpr char kStep[] =
     "program rank=0 world=2\n"
@@ -53,7 +54,7 @@ TEST(CollectiveCaseTest, CallsFollowOneAnotherOnALaneBesideTheComputation) {
   EXPECT_TRUE(calls.ops[1].waits.empty());
 }
 
-TEST(CollectiveCaseTest, ACallWaitsForTheComputationThatReleasesIt) {
+TEST(CollectiveCaseTest, AComputationReleasesACall) {
   const Program program = ProgramOf(kStep);
   const auto cases = CollectivesOf(program);
   StepProgram step;
@@ -61,11 +62,15 @@ TEST(CollectiveCaseTest, ACallWaitsForTheComputationThatReleasesIt) {
   step.units.push_back({"calls", {}});
   step.instances.emplace_back();
   for (int i = 0; i < 3; ++i) step.units[0].ops.push_back(Op{});
-  AddCalls(cases.at("tp all_gather 128"), 2, program.groups, &step, {0, 2});
+  AddReleased(cases.at("tp all_gather 128"), 1, program.groups, &step);
 
   const Program calls = Expand(step);
   ASSERT_EQ(calls.ops.size(), 5u);
-  EXPECT_THAT(calls.ops[3].waits, ElementsAre(OpId(0)));
+  for (int call : {0, 4}) EXPECT_EQ(calls.ops[OpId::Of(call)].kind, OpKind::kAllGather);
+  EXPECT_EQ(calls.ops[0].lane, calls.ops[4].lane);
+  EXPECT_THAT(calls.ops[0].waits, IsEmpty());
+  EXPECT_THAT(calls.ops[1].waits, ElementsAre(OpId(0)));
+  for (int beside : {2, 3}) EXPECT_THAT(calls.ops[OpId::Of(beside)].waits, IsEmpty());
   EXPECT_THAT(calls.ops[4].waits, ElementsAre(OpId(2)));
 }
 
