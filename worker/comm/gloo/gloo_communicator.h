@@ -13,7 +13,7 @@
 // rank thus ends the calls of all; the first to fail names the rank that went away, others may name
 // a rank that only followed.
 //
-// A communicator allocates 4 MiB for reductions when it connects, and little in a call beyond what
+// A communicator allocates 8 MiB for reductions when it connects, and little in a call beyond what
 // gloo does for each transfer. If the caller says that it calls a reduction next (RunTelling), the
 // receives of that are posted before the present call ends, so that peers can send at once.
 //

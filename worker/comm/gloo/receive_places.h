@@ -15,7 +15,7 @@ namespace stretto {
 
 // The number of pieces that can be on their way. The place of a piece is its slot modulo kPlaces,
 // so a piece can be received once the one that is kPlaces slots before it is reduced.
-inline constexpr int64_t kPlaces = 4;
+inline constexpr int64_t kPlaces = 8;
 
 // Numbers of transfers (Posts).
 struct PostedRange {
@@ -34,7 +34,7 @@ struct Reduction {
 // Used by one thread, but for what the mesh writes into it.
 class ReceivePlaces {
  public:
-  // 4 MiB together, or more with very many ranks; none for a group of one.
+  // 8 MiB together, or more with very many ranks; none for a group of one.
   ReceivePlaces(int rank, int size);
 
   // Cuts an all_reduce or a reduce_scatter into pieces that fit.
