@@ -2,26 +2,10 @@
 #include "worker/bench/known_costs.h"
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "worker/engine/cost/contention.h"
 #include "worker/engine/program/op_kind.h"
 
 namespace stretto {
-namespace {
-
-// A key by shape begins with the kind of its operation, and one by tag ends with it.
-bool IsOfProduct(absl::string_view key) {
-  const size_t first = key.find(' '), last = key.rfind(' ');
-  if (first == absl::string_view::npos) return false;
-  for (absl::string_view word : {key.substr(0, first), key.substr(last + 1)}) {
-    const OpInfo* info = FindOp(word);
-    if (info == nullptr || IsCollective(info->kind)) continue;
-    if (ClassOf(info->kind) == ComputeClass::kProduct) return true;
-  }
-  return false;
-}
-
-}  // namespace
 
 void KnownCosts::operator+=(const KnownCosts& other) {
   computations += other.computations;
@@ -53,7 +37,7 @@ std::string KnownText(const KnownCosts& known) {
 
 absl::Status ExpectKnown(const KnownCosts& known, const CostTable& table) {
   if (table.empty()) return absl::OkStatus();
-  const bool has_products = table.HasKey(IsOfProduct);
+  const bool has_products = table.HasProducts();
   const int found =
       has_products ? known.known_products : known.known_computations + known.known_collectives;
   if (found > 0) return absl::OkStatus();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/engine/cost/table.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -10,6 +11,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "proto/base/printable.h"
+#include "worker/engine/cost/contention.h"
+#include "worker/engine/program/op_kind.h"
 
 namespace stretto {
 namespace {
@@ -18,6 +21,18 @@ namespace {
 bool ShapesTime(absl::string_view attribute) {
   return attribute == "sequence" || attribute == "heads" || attribute == "kv_heads" ||
          attribute == "head_dim" || attribute == "wire";
+}
+
+// An OperationKey begins with the kind of its operation, and a TagKey ends with it.
+bool IsOfProduct(absl::string_view key) {
+  const size_t first = key.find(' '), last = key.rfind(' ');
+  if (first == absl::string_view::npos) return false;
+  for (absl::string_view word : {key.substr(0, first), key.substr(last + 1)}) {
+    const OpInfo* info = FindOp(word);
+    if (info == nullptr || IsCollective(info->kind)) continue;
+    if (ClassOf(info->kind) == ComputeClass::kProduct) return true;
+  }
+  return false;
 }
 
 absl::Status TableError(int line, absl::string_view found, absl::string_view expected) {
@@ -82,6 +97,11 @@ const double* CostTable::Find(const Program& program, const Op& op) const {
   auto it = seconds_.find(OperationKey(program, op));
   if (it == seconds_.end()) it = seconds_.find(TagKey(op));
   return it == seconds_.end() ? nullptr : &it->second;
+}
+
+bool CostTable::HasProducts() const {
+  return std::any_of(seconds_.begin(), seconds_.end(),
+                     [](const auto& entry) { return IsOfProduct(entry.first); });
 }
 
 }  // namespace stretto

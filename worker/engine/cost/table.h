@@ -2,7 +2,6 @@
 #pragma once
 // Known durations of operations: measured, by what is computed; or of a model, by tag.
 
-#include <algorithm>
 #include <map>
 #include <string>
 
@@ -35,10 +34,8 @@ class CostTable {
   // Returns null when the table does not have the operation. Valid until the table changes.
   const double* Find(const Program& program, const Op& op) const;
   bool empty() const { return seconds_.empty(); }
-  bool HasKey(bool (*matches)(absl::string_view key)) const {
-    return std::any_of(seconds_.begin(), seconds_.end(),
-                       [&](const auto& entry) { return matches(entry.first); });
-  }
+  // Whether a key of either form is of a matrix product.
+  bool HasProducts() const;
 
  private:
   std::map<std::string, double> seconds_;

@@ -137,6 +137,22 @@ TEST(CostTableTest, ReadsItsText) {
   EXPECT_EQ(table->Find(program, program.ops[1]), nullptr);
 }
 
+TEST(CostTableTest, KnowsWhetherItHasProducts) {
+  const auto has_products = [](const char* key) {
+    CostTable table;
+    table.Set(key, 1);
+    return table.HasProducts();
+  };
+  EXPECT_TRUE(has_products("gemm_wgrad f32[8,16] f32[8,32] > f32[32,16]"));
+  EXPECT_TRUE(has_products("bwd fc gemm_dgrad"));
+  for (const char* other :
+       {"clip f32[1] f32[9] > f32[3]", "all_reduce f32[1] > f32[1] wire=0 ranks=2", "fwd gemm add",
+        "send f32[1] > f32[1]", "fwd fc recv", "gemm", "gemm2 f32[1] > f32[1]"}) {
+    EXPECT_FALSE(has_products(other)) << other;
+  }
+  EXPECT_FALSE(CostTable().HasProducts());
+}
+
 TEST(CostTableTest, ErrorsNameTheLine) {
   const std::vector<std::pair<const char*, const char*>> bad = {
       {"\ngemm\n", "line 2: found 'gemm', expected 'KEY SECONDS'"},
