@@ -19,6 +19,8 @@ build=${1:-build/release} only=${2:-} code=0
 mutants() {
   cat <<'ROWS'
 schedule order|worker/engine/schedule/domino_row.cc|s/d.act d.fc1 w.fc2 w.fc1/w.fc2 d.act d.fc1 w.fc1/|engine_test
+late release|worker/engine/memory/taken.cc|s/add(node.starting, possible)/(void)node/|engine_test
+later life|worker/engine/memory/taken.cc|s/met.first, met.rest}/met.first}/|engine_test
 optimizer epsilon|kernels/cpu/optimizer.cc|s/root_correction2 + step.epsilon/root_correction2/|kernels_test
 checkpoint resume|worker/checkpoint/lineage.cc|s/Order(a) > Order(b)/Order(a) < Order(b)/|checkpoint_test
 epoch of a report|coordinator/core/reports.cc|s/event.epoch != job->epoch/event.epoch > job->epoch/|core_test
