@@ -131,10 +131,9 @@ struct WindowRange {
 };
 
 // The windows that a life meets: that in which it starts, those that it is in use throughout, and
-// those behind, in the last of which it is released.
+// those behind, in the last of which it is released. `used` are those in which it is in use.
 struct Presence {
-  WindowRange first, throughout, rest;
-  int last_used;  // the last one in which it is in use
+  WindowRange first, throughout, rest, used;
 };
 
 }  // namespace
@@ -146,10 +145,10 @@ class TakenAddresses::Windows {
   void Add(const Life& life, int64_t begin, int64_t end, BufferId buffer) {
     const Presence met = PresenceOf(life);
     for (int w = met.throughout.begin; w < met.throughout.end; ++w) throughout_[w].Add(begin, end);
-    ForEachOf({met.first.begin, met.last_used + 1}, [&](Node& node) { node.used.Add(begin, end); });
+    ForEachOf(met.used, [&](Node& node) { node.used.Add(begin, end); });
     for (const WindowRange& part : {met.first, met.rest})
       ForEachPart(part, [&](Node& node) { node.present.Add(begin, end, buffer); });
-    ForEachAbove(met.first.begin, [&](Node& node) { node.starting.Add(begin, end, buffer); });
+    ForEachOf(met.first, [&](Node& node) { node.starting.Add(begin, end, buffer); });
   }
 
   // Adds the addresses of which some buffer conflicts with a life for certain, and the places of
@@ -162,7 +161,7 @@ class TakenAddresses::Windows {
     };
     add(throughout_[met.first.begin], certain);
     ForEachPart(met.throughout, [&](Node& node) { add(node.used, certain); });
-    ForEachAbove(met.first.begin, [&](Node& node) { add(node.present, possible); });
+    ForEachOf(met.first, [&](Node& node) { add(node.present, possible); });
     ForEachPart(met.rest, [&](Node& node) { add(node.starting, possible); });
   }
 
@@ -175,7 +174,7 @@ class TakenAddresses::Windows {
     return {.first = {first, first + 1},
             .throughout = {first + 1, rest},
             .rest = {rest, WindowOf(life.released) + 1},
-            .last_used = WindowOf(life.end)};
+            .used = {first, WindowOf(life.end) + 1}};
   }
 
   // Calls visit(node) for each part of a range.
@@ -195,12 +194,6 @@ class TakenAddresses::Windows {
     for (; last > 0; begin /= 2, last /= 2) {
       for (int node = begin; node <= last; ++node) visit(nodes_[node]);
     }
-  }
-
-  // Calls visit(node) for each node that has this window.
-  template <class Visit>
-  void ForEachAbove(int window, const Visit& visit) {
-    for (int node = window + kWindows; node > 0; node /= 2) visit(nodes_[node]);
   }
 
   const int64_t times_;
